@@ -1,0 +1,276 @@
+/* daemon/base/buf.c - see buf.h. One growth rule (double, capped), one failure flag. */
+#include "daemon/base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+void buf_init(struct buf *b, size_t max)
+{
+	*b = BUF_MAX(max);
+}
+
+void buf_done(struct buf *b)
+{
+	if (!b)
+		return;
+	free(b->p);
+	*b = BUF_MAX(b->max);
+}
+
+void buf_reset(struct buf *b)
+{
+	b->n = 0;
+	b->failed = false;
+}
+
+bool buf_ok(const struct buf *b)
+{
+	return !b->failed;
+}
+
+struct str buf_str(const struct buf *b)
+{
+	return (struct str){ b->p ? b->p : "", b->n };
+}
+
+/* One byte more than asked for, so that buf_take() can always end the text with NUL. */
+static bool grow(struct buf *b, size_t n)
+{
+	size_t need, cap;
+	char *p;
+
+	if (b->failed || n > b->max || b->n > b->max - n) {
+		b->failed = true;
+		return false;
+	}
+	need = b->n + n + 1;
+	if (need <= b->cap)
+		return true;
+	cap = b->cap ? b->cap : 256;
+	while (cap < need)
+		cap *= 2;
+	p = realloc(b->p, cap);
+	if (!p) {
+		b->failed = true;
+		return false;
+	}
+	b->p = p;
+	b->cap = cap;
+	return true;
+}
+
+char *buf_take(struct buf *b, size_t *ret_n)
+{
+	char *p;
+
+	if (!grow(b, 0))
+		return NULL;
+	p = b->p;
+	p[b->n] = '\0';
+	if (ret_n)
+		*ret_n = b->n;
+	*b = BUF_MAX(b->max);
+	return p;
+}
+
+char *buf_room(struct buf *b, size_t n)
+{
+	return grow(b, n) ? b->p + b->n : NULL;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+	if (n == 0 || !grow(b, n))
+		return;
+	memcpy(b->p + b->n, p, n);
+	b->n += n;
+}
+
+void buf_str_add(struct buf *b, struct str s)
+{
+	buf_add(b, s.p, s.n);
+}
+
+void buf_puts(struct buf *b, const char *z)
+{
+	buf_add(b, z, strlen(z));
+}
+
+void buf_putc(struct buf *b, char c)
+{
+	buf_add(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0 || !grow(b, (size_t)n)) {
+		b->failed = true;
+		return;
+	}
+	va_start(ap, fmt);
+	(void)vsnprintf(b->p + b->n, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->n += (size_t)n;
+}
+
+void buf_u64(struct buf *b, uint64_t v)
+{
+	char t[20];
+	size_t i = sizeof(t);
+
+	do {
+		t[--i] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	buf_add(b, t + i, sizeof(t) - i);
+}
+
+void buf_i64(struct buf *b, int64_t v)
+{
+	if (v < 0)
+		buf_putc(b, '-');
+	buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+void buf_hex(struct buf *b, const uint8_t *p, size_t n)
+{
+	static const char digit[] = "0123456789abcdef";
+	char *out = buf_room(b, n * 2);
+
+	if (!out)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digit[p[i] >> 4];
+		out[2 * i + 1] = digit[p[i] & 15];
+	}
+	b->n += n * 2;
+}
+
+static void json_escape(struct buf *b, unsigned char c)
+{
+	static const char short_form[] = "btn\vfr"; /* 0x08 .. 0x0d; 0x0b has none */
+	char t[6] = { '\\', 'u', '0', '0', '0', '0' };
+
+	if (c == '"' || c == '\\') {
+		t[1] = (char)c;
+		buf_add(b, t, 2);
+	} else if (c >= 0x08 && c <= 0x0d && c != 0x0b) {
+		t[1] = short_form[c - 0x08];
+		buf_add(b, t, 2);
+	} else {
+		t[4] = (char)('0' + (c >> 4));
+		t[5] = "0123456789abcdef"[c & 15];
+		buf_add(b, t, 6);
+	}
+}
+
+void buf_json(struct buf *b, struct str s)
+{
+	size_t from = 0;
+
+	buf_putc(b, '"');
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		if (c >= 0x20 && c != '"' && c != '\\')
+			continue;
+		buf_add(b, s.p + from, i - from);
+		json_escape(b, c);
+		from = i + 1;
+	}
+	if (from < s.n)
+		buf_add(b, s.p + from, s.n - from);
+	buf_putc(b, '"');
+}
+
+void buf_key(struct buf *b, const char *key)
+{
+	if (b->n && b->p[b->n - 1] != '{' && b->p[b->n - 1] != '[')
+		buf_putc(b, ',');
+	buf_putc(b, '"');
+	buf_puts(b, key);
+	buf_add(b, "\":", 2);
+}
+
+static void two_digits(char *out, int v)
+{
+	out[0] = (char)('0' + v / 10 % 10);
+	out[1] = (char)('0' + v % 10);
+}
+
+void buf_time(struct buf *b, int64_t ns)
+{
+	int64_t sec = ns / NS_PER_SEC, frac = ns % NS_PER_SEC;
+	char t[33] = "\"0000-00-00T00:00:00.000000000Z\"";
+	struct tm tm;
+	time_t when;
+
+	if (frac < 0) {
+		frac += NS_PER_SEC;
+		sec--;
+	}
+	when = (time_t)sec;
+	if (!gmtime_r(&when, &tm)) { /* int64 ns ends in 2262: cannot happen */
+		b->failed = true;
+		return;
+	}
+	two_digits(t + 1, (tm.tm_year + 1900) / 100);
+	two_digits(t + 3, tm.tm_year + 1900);
+	two_digits(t + 6, tm.tm_mon + 1);
+	two_digits(t + 9, tm.tm_mday);
+	two_digits(t + 12, tm.tm_hour);
+	two_digits(t + 15, tm.tm_min);
+	two_digits(t + 18, tm.tm_sec);
+	for (int i = 29; i >= 21; i--, frac /= 10)
+		t[i] = (char)('0' + frac % 10);
+	buf_add(b, t, 32);
+}
+
+/* Length of the well-formed sequence at p (RFC 3629), 0 when there is none. */
+static size_t utf8_len(const unsigned char *p, size_t n)
+{
+	unsigned char lo = 0x80, hi = 0xbf;
+	size_t len;
+
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
+	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] == 0xe0)
+		lo = 0xa0; /* overlong */
+	if (p[0] == 0xed)
+		hi = 0x9f; /* surrogates */
+	if (p[0] == 0xf0)
+		lo = 0x90; /* overlong */
+	if (p[0] == 0xf4)
+		hi = 0x8f; /* above U+10FFFF */
+	if (n < len || p[1] < lo || p[1] > hi)
+		return 0;
+	for (size_t i = 2; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+bool utf8_valid(struct str s)
+{
+	const unsigned char *p = (const unsigned char *)s.p;
+
+	for (size_t i = 0; i < s.n;) {
+		size_t len = utf8_len(p + i, s.n - i);
+
+		if (len == 0 || p[i] == 0)
+			return false;
+		i += len;
+	}
+	return true;
+}

@@ -1,0 +1,236 @@
+/* include/pawl/policy.h - a loaded policy, the facts of one call, and the judge.
+ * Everything here is a value: no clock, no descriptor, no SQL. Times and spans are int64 ns, money int64 nano-units. */
+#ifndef PAWL_POLICY_H
+#define PAWL_POLICY_H
+#include "pawl/error.h"
+#include "pawl/reason.h"
+
+struct json;
+struct state;
+struct buf;
+
+/* ---- a policy, as policy/compile.c builds it. Text is NUL-terminated and owned by the policy. ---- */
+
+enum policy_mode { MODE_ENFORCE, MODE_SHADOW /* its room is not built yet: refused at load */ };
+
+struct tool {
+	struct str name;	     /* canonical: folded to lower case */
+	bool has_cost, has_default_cost, refund;
+	int64_t cost, default_cost;  /* nano-units a call */
+	int64_t lease_ns;	     /* default 15 min */
+	struct str *volatile_paths;  /* "since": dotted, below args, left out of every comparison */
+	size_t n_volatile;
+};
+
+struct condition; /* opaque: policy/facts.c evaluates, policy/compile.c builds */
+struct rule {
+	struct str id;
+	enum verdict answer;
+	unsigned line;
+	struct condition *when, *unless; /* NULL = none */
+};
+
+struct budget {
+	struct str id;
+	enum unit unit;
+	enum scope scope;    /* the one that `per` names beside `tool` */
+	bool per_tool;
+	bool has_match;	     /* match: which tools draw from it; compile.c keeps the globs */
+	int64_t limit;	     /* > 0 */
+	int64_t floor;	     /* 0 = none */
+	bool zero_cost_deny; /* zero_cost: deny; the default is allow */
+	enum verdict then;   /* DENY unless said */
+};
+
+struct loop_repeat {
+	bool on, same_args;  /* same: [tool, args] or [tool] */
+	int64_t limit;	     /* n executions run, n + 1 gets `then` */
+	int64_t window;	     /* executions looked back on, <= PAWL_MAX_WINDOW, default 50 */
+	enum verdict then;
+	struct str *ignore;  /* dotted paths below args */
+	size_t n_ignore;
+};
+
+struct session_caps {	     /* an agent's, unless said */
+	int64_t open;	     /* default 1024 */
+	int64_t fresh;	     /* `new`; 0 = unlimited (default) */
+	int64_t fresh_every_ns; /* tumbling window of `new`, counted from 1970 UTC */
+	int64_t depth;	     /* default 4; the root is 1 */
+	int64_t calls;	     /* decisions a session; default 10000 */
+	int64_t lease_ns;    /* default 60 s */
+};
+
+struct rate_limit {
+	int64_t per_second, burst; /* defaults 200, 400 */
+};
+
+struct name_index; /* opaque: rule and budget globs by literal prefix, so that 1,000 rules cost what 50 do */
+struct policy {
+	struct str name;
+	struct str currency; /* three letters; "USD" unless said */
+	uint8_t hash[32];    /* SHA-256 of the file's bytes */
+	enum verdict fallback; /* `default`; DENY when not written */
+	enum policy_mode mode;
+	bool attended;	       /* false: a review becomes deny */
+	struct tool *tools;
+	size_t n_tools;
+	struct rule *rules;
+	size_t n_rules;
+	struct budget *budgets;
+	size_t n_budgets;
+	struct loop_repeat repeat;
+	struct session_caps sessions;
+	struct rate_limit limits;
+	struct name_index *index;
+	void *arena; /* all of the above; compile.c's business */
+};
+
+/* All problems of one file, in the file's order. Owns its rows. */
+struct policy_problem {
+	bool warning;
+	unsigned line, column;
+	char msg[256];
+};
+struct policy_report {
+	char file[128];
+	struct policy_problem *rows;
+	size_t n, errors; /* rows above 200 are counted in errors, not kept */
+};
+void policy_report_done(struct policy_report *rep);
+/* Writes "file:line:column: error|warning: text" lines. */
+void policy_report_text(const struct policy_report *rep, struct buf *out);
+
+/* text is the whole file (<= 1 MiB); file names it in messages. 0 with or without warnings in *rep; PAWL_E_POLICY with at least
+ * one error row and the first one in *err. The caller owns *ret (policy_free) and *rep (policy_report_done), both on failure too. */
+PAWL_MUST_USE int policy_load(struct str text, const char *file, struct policy **ret, struct policy_report *rep, struct pawl_error *err);
+void policy_free(struct policy *pol); /* accepts NULL */
+
+/* policy/name.c: folds to lower-case ASCII into out (NUL-terminated), checks [a-z0-9_.:/-]{1,128}. PAWL_E_MALFORMED else. */
+PAWL_MUST_USE int tool_name_fold(struct str raw, char out[static PAWL_MAX_TOOL + 1], struct pawl_error *err);
+/* The canonical name behind a folded name: an alias's tool, else the name itself. *ret_tool is the row in pol->tools or NULL. */
+struct str tool_canonical(const struct policy *pol, struct str folded, const struct tool **ret_tool);
+
+/* ---- one call ---- */
+
+/* What a client may ask to be held to, tighter only. 0 = not asked. Money 0 is a real limit: has_money. */
+struct call_limits {
+	bool has_money;
+	int64_t money, repeat, lease_ns;
+};
+
+struct request_call { /* of a decide, as wire.c parsed it; text borrowed from the request */
+	uint8_t client[16];
+	struct str call;
+	enum call_kind kind;
+	struct str tool;	  /* as sent */
+	struct str model;	  /* kind llm; else STR_NONE */
+	const struct json *args;  /* an object */
+	bool has_money, has_tokens;
+	int64_t money, tokens;	  /* estimate, >= 0 */
+	struct call_limits limits;
+};
+
+struct caller { /* who asks, from the session; borrowed */
+	uint64_t session, root;
+	struct str agent;
+	const struct json *labels; /* object of strings or NULL */
+	struct str root_dir;	   /* absolute, or STR_NONE */
+	const uint8_t *secret;	   /* 32 bytes, the tree's */
+};
+
+/* Real paths for `under`: the spine does the I/O. Returns 0 and the resolved absolute path of what exists of `path` (plus the rest,
+ * lexically clean) in out, or a negative error = unresolved. root_dir and path as given; called at most once a distinct path. */
+struct resolver {
+	int (*resolve)(void *arg, struct str root_dir, struct str path, char *out, size_t out_size);
+	void *arg;
+};
+
+struct fact_path { /* one `under` subject, as resolved or not: goes into the entry */
+	struct str subject;  /* "args.path", owned by the policy */
+	bool resolved;
+};
+
+struct rule_hit {
+	int32_t rule;	/* index, -1 = none */
+	bool by_failure; /* matched because an attribute was missing or a condition failed: never sticks */
+};
+
+struct facts {
+	struct str tool;	    /* canonical, borrowed from the policy or from folded[] */
+	char folded[PAWL_MAX_TOOL + 1];
+	const struct tool *def;	    /* NULL: the policy's `tools` has no such row */
+	enum call_kind kind;
+	uint64_t session, root;	    /* root: the tree's */
+	struct str agent;
+	struct rule_hit hit[4];	    /* by verdict: the first row in the file that matched */
+	uint32_t budgets;	    /* bit i: pol->budgets[i] matches this tool */
+	bool cost_known;	    /* false: no estimate, no price, no default */
+	int64_t money;		    /* to reserve: max(estimate, fixed cost), else the estimate, else default_cost */
+	bool tokens_known;
+	int64_t tokens;
+	int64_t lease_ns;	    /* max(tool's, caller's) as semantics 4 has it */
+	struct call_limits limits;
+	uint8_t client[16];
+	uint64_t call_hash;	    /* keyed, of the call id: finds call_reused */
+	uint8_t key[16];	    /* idempotency key: (session, call, tool, canonical args), keyed */
+	uint8_t card[16];	    /* (session, tool, canonical args), keyed: what a review card belongs to */
+	uint8_t same[16];	    /* tool and args less volatile, keyed: every execution carries it */
+	uint8_t repeat[16];	    /* the loop rule's own token, less its `ignore` too */
+	struct fact_path paths[8];
+	size_t n_paths;
+	struct str canon_args;	    /* canonical JSON text of args, borrowed from the scratch buffer */
+};
+
+/* The last look at arguments. scratch is reset and then holds canon_args. PAWL_E_MALFORMED names the field (tool, args…). */
+PAWL_MUST_USE int facts_of(const struct policy *pol, const struct request_call *rq, const struct caller *who, const struct resolver *res,
+			   struct buf *scratch, struct facts *ret, struct pawl_error *err);
+
+/* ---- the judge ---- */
+
+struct reason {
+	enum reason_code code;
+	struct str rule;	/* rule, budget or loop id; borrowed from the policy, or a literal such as "@guard" */
+	char message[200];
+	bool has_numbers;
+	enum unit unit;
+	int64_t counter, limit; /* in unit; UNIT_CALLS for counts of executions */
+	int64_t retry_after_ns; /* 0 = none */
+	uint64_t refers;	/* already_settled, in_doubt: sequence of the decision spoken of; else 0 */
+};
+
+struct ledger_key { /* one ledger: a budget in one scope. Text borrowed. */
+	struct str budget;  /* policy id, or "@session", "@guard" for a client's own limits */
+	enum scope scope;
+	enum unit unit;	    /* a reload that gives a budget's id another unit starts another ledger: sums never mix */
+	uint64_t session;   /* SCOPE_SESSION, else 0 */
+	struct str owner;   /* agent or tenant name; else STR_NONE */
+	struct str tool;    /* per_tool, else STR_NONE */
+};
+
+struct draw { /* what a call takes from (or shows of) one ledger */
+	struct ledger_key key;
+	enum unit unit;	    /* == key.unit */
+	int64_t amount;	    /* to reserve; 0 = shown only */
+	int64_t used;	    /* spent + reserved before this call */
+	int64_t limit, granted;
+};
+
+struct judgement {
+	enum verdict answer;
+	struct reason why;
+	bool replay;		/* same key, same client, unsettled: send entry `why.refers` again and write nothing */
+	bool call_reused;
+	uint64_t card;		/* review: the pending card an equal call joins, 0 = open a new one */
+	int64_t card_until;	/* of that card */
+	bool has_guard_money;	/* the caller's own limits for (session, tool) that hold from this call on */
+	int64_t guard_money, guard_repeat; /* repeat 0 = none */
+	bool limits_ignored;	/* it asked for looser ones than before */
+	enum outcome settled;	/* already_settled: how that call ended, as far as the state knows */
+	struct draw draws[PAWL_MAX_LEDGERS]; /* every ledger that matches, also when nothing is drawn */
+	size_t n_draws;
+};
+
+/* Pure: no I/O, no allocation, no clock. *ret is written whole (draws up to n_draws). */
+void judge(const struct policy *pol, const struct state *st, const struct facts *f, int64_t now, struct judgement *ret);
+
+#endif
