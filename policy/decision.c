@@ -1,0 +1,58 @@
+/* policy/decision.c - from a judgement to the entry that states it. Owns nothing; borrows everything for as long as the
+ * entry is used. */
+#include "policy/laws.h"
+
+static void copy_facts(const struct policy *pol, const struct facts *f, struct entry_decision *d)
+{
+	d->session = f->session;
+	d->root = f->root;
+	d->tool = f->tool;
+	d->kind = f->kind;
+	memcpy(d->client, f->client, sizeof(d->client));
+	d->call_hash = f->call_hash;
+	memcpy(d->key, f->key, sizeof(d->key));
+	memcpy(d->card_token, f->card, sizeof(d->card_token));
+	memcpy(d->same, f->same, sizeof(d->same));
+	d->has_repeat = pol->repeat.on;
+	if (d->has_repeat)
+		memcpy(d->repeat, f->repeat, sizeof(d->repeat));
+	for (enum verdict v = VERDICT_ALLOW; v <= VERDICT_DENY; v++)
+		if (f->hit[v].rule >= 0) {
+			d->rules[v] = pol->rules[f->hit[v].rule].id;
+			d->rule_failed[v] = f->hit[v].by_failure;
+		}
+	d->cost_known = f->cost_known;
+	d->money = f->cost_known ? f->money : 0;
+	d->tokens_known = f->tokens_known;
+	d->tokens = f->tokens_known ? f->tokens : 0;
+	memcpy(d->paths, f->paths, sizeof(d->paths));
+	d->n_paths = f->n_paths;
+}
+
+void entry_from_judgement(const struct policy *pol, const struct request_call *rq, const struct facts *f,
+			  const struct judgement *j, int64_t now, int64_t wall, uint64_t seq, struct entry *ret)
+{
+	struct entry_decision *d = &ret->decision;
+
+	*ret = (struct entry){ .kind = ENTRY_DECISION, .seq = seq, .now = now, .wall = wall };
+	copy_facts(pol, f, d);
+	d->call = rq->call;
+	d->model = rq->model;
+	d->call_reused = j->call_reused;
+	d->answer = j->answer;
+	d->why = j->why;
+	d->money_unit = pol->currency;
+	d->draws = j->draws;
+	d->n_draws = j->n_draws;
+	d->has_guard_money = j->has_guard_money;
+	d->guard_money = j->guard_money;
+	d->guard_repeat = j->guard_repeat;
+	d->limits_ignored = j->limits_ignored;
+	d->settled = j->settled;
+	if (j->answer == VERDICT_ALLOW)
+		d->lease_until = add_sat(now, f->lease_ns);
+	if (j->answer == VERDICT_REVIEW) {
+		d->card = j->card ? j->card : seq;
+		d->card_until = j->card ? j->card_until : add_sat(now, LAW_CARD_TIMEOUT_NS);
+	}
+}

@@ -1,0 +1,287 @@
+/* policy/schema.c - the whole policy language in one table, and the walk that holds a file against it.
+ * A row without `built` is a key whose room does not exist yet. Knows types and places, not meanings: those are the
+ * setters'. */
+#include "policy/schema.h"
+
+#include "policy/compile.h"
+
+#include <stdio.h>
+
+#define LATER(s, k, t)                                         \
+	{                                                      \
+		.section = (s), .key = (k), .type = SCHEMA_##t \
+	}
+#define KEY(s, k, t, ...)                                                                  \
+	{                                                                                  \
+		.section = (s), .key = (k), .type = SCHEMA_##t, .built = true, __VA_ARGS__ \
+	}
+#define IN(type, field) .offset = offsetof(struct type, field)
+#define DAY             (86400 * NS_PER_SEC)
+#define MANY            INT64_C(1000000000000)
+
+static const struct schema_key rows[] = {
+	KEY("", "pawl", ANY, .set = set_version),
+	KEY("", "name", TEXT, .set = set_name),
+	KEY("", "currency", TEXT, .set = set_part, .number = PART_CURRENCY),
+	KEY("", "default", WORD, .set = set_default, .words = "allow review deny"),
+	KEY("", "mode", WORD, .words = "enforce shadow!", IN(policy, mode)),
+	KEY("", "attended", BOOL, IN(policy, attended)),
+	KEY("", "tools", NAMED, .set = set_part, .number = PART_TOOLS),
+	KEY("", "rules", ITEMS, .set = set_part, .number = PART_RULES),
+	KEY("", "budgets", NAMED, .set = set_part, .number = PART_BUDGETS),
+	KEY("", "loops", SECTION, .set = set_part, .number = PART_LOOPS),
+	LATER("", "breakers", NAMED),
+	LATER("", "reviews", SECTION),
+	LATER("", "results", SECTION),
+	KEY("", "sessions", SECTION, .set = set_part, .number = PART_SESSIONS),
+	KEY("", "limits", SECTION, .set = set_part, .number = PART_LIMITS),
+	LATER("", "prices", NAMED),
+	LATER("", "watch", SECTION),
+	LATER("", "log", SECTION),
+
+	KEY("tools.*", "aliases", LIST, .set = set_aliases),
+	LATER("tools.*", "uses", LIST),
+	KEY("tools.*", "cost", ANY, .set = set_cost, .number = 0),
+	KEY("tools.*", "default_cost", ANY, .set = set_cost, .number = 1),
+	KEY("tools.*", "lease", SPAN, IN(tool, lease_ns), .min = NS_PER_SEC, .max = 30 * DAY),
+	KEY("tools.*", "refund", BOOL, IN(tool, refund)),
+	KEY("tools.*", "volatile", LIST, .set = set_volatile),
+	LATER("tools.*", "fold_space", LIST),
+	LATER("tools.*", "command", TEXT),
+	LATER("tools.*", "polling", BOOL),
+	LATER("tools.*", "on_loss", TEXT),
+
+	KEY("rules[]", "id", TEXT, .set = set_rule_id),
+	KEY("rules[]", "allow", LIST, .set = set_rule_names, .number = VERDICT_ALLOW),
+	KEY("rules[]", "review", LIST, .set = set_rule_names, .number = VERDICT_REVIEW),
+	KEY("rules[]", "deny", LIST, .set = set_rule_names, .number = VERDICT_DENY),
+	KEY("rules[]", "when", FIELDS, .set = set_rule_when, .number = 0),
+	KEY("rules[]", "unless", FIELDS, .set = set_rule_when, .number = 1),
+	LATER("rules[]", "sticky", TEXT),
+	LATER("rules[]", "approvers", LIST),
+	LATER("rules[]", "two_person", BOOL),
+	LATER("rules[]", "headless", TEXT),
+
+	KEY("condition", "args.", TESTS, .set = set_field, .number = SUBJECT_ARGS),
+	KEY("condition", "agent", TESTS, .set = set_field, .number = SUBJECT_AGENT),
+	KEY("condition", "kind", TESTS, .set = set_field, .number = SUBJECT_KIND),
+	KEY("condition", "tool", TESTS, .set = set_field, .number = SUBJECT_TOOL),
+	KEY("condition", "labels.", TESTS, .set = set_field, .number = SUBJECT_LABEL),
+	KEY("condition", "estimate.money", TESTS, .set = set_field, .number = SUBJECT_MONEY),
+
+	KEY("test", "is", ANY, .set = set_is),
+	KEY("test", "in", LIST, .set = set_in),
+	KEY("test", "not", ANY, .set = set_not),
+	KEY("test", "glob", TEXT, .set = set_glob),
+	KEY("test", "regex", TEXT, .set = set_regex),
+	KEY("test", "under", TEXT, .set = set_under),
+	LATER("test", "host", TEXT),
+	KEY("test", "over", ANY, .set = set_bound, .number = COND_OVER),
+	KEY("test", "below", ANY, .set = set_bound, .number = COND_BELOW),
+	KEY("test", "bytes", ANY, .set = set_bytes),
+	LATER("test", "runs", LIST),
+	KEY("test.bytes", "over", ANY, .set = set_bytes_bound, .number = COND_BYTES_OVER),
+	KEY("test.bytes", "below", ANY, .set = set_bytes_bound, .number = COND_BYTES_BELOW),
+
+	KEY("budgets.*", "per", ANY, .set = set_per),
+	KEY("budgets.*", "limit", ANY, .set = set_amount, .number = 0),
+	KEY("budgets.*", "match", ANY, .set = set_match),
+	KEY("budgets.*", "floor", ANY, .set = set_amount, .number = 1),
+	KEY("budgets.*", "zero_cost", WORD, .set = set_amount, .words = "allow deny", .number = 2),
+	KEY("budgets.*", "then", WORD, .set = set_then, .words = "deny review", IN(budget, then)),
+	LATER("budgets.*", "every", ANY),
+	LATER("budgets.*", "zone", TEXT),
+	LATER("budgets.*", "grant_max", ANY),
+
+	KEY("loops", "repeat", SECTION, .set = set_repeat),
+	LATER("loops", "cycle", SECTION),
+	LATER("loops", "similar", SECTION),
+	LATER("loops", "errors", SECTION),
+	LATER("loops", "stuck", SECTION),
+	KEY("loops.repeat", "same", LIST, .set = set_same),
+	KEY("loops.repeat", "limit", COUNT, IN(loop_repeat, limit), .min = 1, .max = PAWL_MAX_WINDOW),
+	KEY("loops.repeat", "window", ANY, .set = set_window),
+	KEY("loops.repeat", "ignore", LIST, .set = set_ignore),
+	KEY("loops.repeat", "then", WORD, .set = set_then, .words = "deny review", IN(loop_repeat, then)),
+	LATER("loops.cycle", "period", ANY),
+	LATER("loops.cycle", "limit", COUNT),
+	LATER("loops.cycle", "window", ANY),
+	LATER("loops.cycle", "ignore", LIST),
+	LATER("loops.cycle", "then", WORD),
+	LATER("loops.similar", "same", LIST),
+	LATER("loops.similar", "limit", COUNT),
+	LATER("loops.similar", "window", ANY),
+	LATER("loops.similar", "ignore", LIST),
+	LATER("loops.similar", "then", WORD),
+	LATER("loops.errors", "same", LIST),
+	LATER("loops.errors", "limit", COUNT),
+	LATER("loops.errors", "window", ANY),
+	LATER("loops.errors", "ignore", LIST),
+	LATER("loops.errors", "then", WORD),
+	LATER("loops.stuck", "same", LIST),
+	LATER("loops.stuck", "limit", COUNT),
+	LATER("loops.stuck", "window", ANY),
+	LATER("loops.stuck", "ignore", LIST),
+	LATER("loops.stuck", "then", WORD),
+
+	LATER("breakers.*", "match", ANY),
+	LATER("breakers.*", "per", ANY),
+	LATER("breakers.*", "open", SECTION),
+	LATER("breakers.*", "cool_down", SPAN),
+	LATER("breakers.*", "probes", COUNT),
+	LATER("breakers.*", "sticky", BOOL),
+	LATER("breakers.*.open", "failures", COUNT),
+	LATER("breakers.*.open", "denials", COUNT),
+	LATER("breakers.*.open", "cost", ANY),
+	LATER("breakers.*.open", "within", SPAN),
+
+	LATER("reviews", "timeout", SPAN),
+	LATER("reviews", "on_timeout", WORD),
+	LATER("reviews", "show_args", WORD),
+	LATER("reviews", "pending", COUNT),
+
+	LATER("results", "max", ANY),
+	LATER("results", "secrets", WORD),
+
+	KEY("sessions", "open", COUNT, IN(session_caps, open), .min = 1, .max = 1000000),
+	KEY("sessions", "new", ANY, .set = set_new),
+	KEY("sessions", "depth", COUNT, IN(session_caps, depth), .min = 1, .max = PAWL_MAX_DEPTH_TREE),
+	KEY("sessions", "calls", COUNT, IN(session_caps, calls), .min = 1, .max = MANY),
+	KEY("sessions", "lease", SPAN, IN(session_caps, lease_ns), .min = NS_PER_SEC, .max = 30 * DAY),
+	KEY("sessions", "on_stale", WORD, .set = set_new, .words = "abort", .number = 1),
+	LATER("sessions", "abort_hold", SPAN),
+
+	KEY("limits", "decide", ANY, .set = set_rate),
+	KEY("limits", "burst", COUNT, IN(rate_limit, burst), .min = 1, .max = 1000000),
+
+	LATER("prices.*", "input", ANY),
+	LATER("prices.*", "cached_input", ANY),
+	LATER("prices.*", "output", ANY),
+	LATER("prices.*", "per", ANY),
+
+	LATER("watch", "exec", WORD),
+	LATER("watch", "deny_exec", LIST),
+	LATER("watch", "processes", COUNT),
+	LATER("watch", "fork_rate", ANY),
+	LATER("watch", "exec_rate", ANY),
+	LATER("watch", "cpu", SPAN),
+	LATER("watch", "memory", ANY),
+	LATER("watch", "wall", SPAN),
+	LATER("watch", "egress", SECTION),
+	LATER("watch", "writes_under", LIST),
+	LATER("watch", "unpermitted_exec", WORD),
+	LATER("watch.egress", "allow", LIST),
+
+	LATER("log", "record_args", WORD),
+	LATER("log", "redact", LIST),
+	LATER("log", "checkpoint", SPAN),
+};
+
+const struct schema_key *schema_rows(size_t *ret_n)
+{
+	*ret_n = PAWL_LEN(rows);
+	return rows;
+}
+
+static bool names(const char *pattern, struct str key)
+{
+	size_t n = strlen(pattern);
+
+	if (n && pattern[n - 1] == '.')
+		return key.n > n && memcmp(key.p, pattern, n) == 0;
+	return str_is(key, pattern);
+}
+
+const struct schema_key *schema_find(const char *section, struct str key)
+{
+	for (size_t i = 0; i < PAWL_LEN(rows); i++)
+		if (strcmp(rows[i].section, section) == 0 && names(rows[i].key, key))
+			return &rows[i];
+	return NULL;
+}
+
+bool schema_below(const struct schema_key *row, char out[static 64])
+{
+	const char *dot = *row->section ? "." : "", *tail = "";
+
+	if (row->type == SCHEMA_NAMED)
+		tail = ".*";
+	else if (row->type == SCHEMA_ITEMS)
+		tail = "[]";
+	else if (row->type != SCHEMA_SECTION)
+		return false;
+	(void)snprintf(out, 64, "%s%s%s%s", row->section, dot, row->key, tail);
+	return true;
+}
+
+static void unknown_key(struct loader *ld, const char *section, const struct ynode *key)
+{
+	char hint[128];
+
+	ld_error(ld, key, "unknown key %s%s", QUOTED(key->text), schema_hint(section, key->text, hint));
+}
+
+/* Inside a section that is not built yet only the keys' names are looked at, so that a misspelling shows now and not
+ * later. */
+static void names_only(struct loader *ld, const char *section, const struct ynode *map)
+{
+	if (map->kind != YNODE_MAP)
+		return;
+	for (const struct ynode *key = map->first; key; key = key->next) {
+		const struct schema_key *row = schema_find(section, key->text);
+		char below[64];
+
+		if (!row)
+			unknown_key(ld, section, key);
+		else if (row->type == SCHEMA_SECTION && schema_below(row, below))
+			names_only(ld, below, key->value);
+	}
+}
+
+static void not_built(struct loader *ld, const struct schema_key *row, const struct ynode *key)
+{
+	char below[64];
+
+	if (*row->section)
+		ld_error(ld, key, "not built yet: %s, a key of %s", row->key, schema_section(row->section));
+	else
+		ld_error(ld, key, "not built yet: %s", row->key);
+	if (!schema_below(row, below))
+		return;
+	if (row->type == SCHEMA_SECTION)
+		names_only(ld, below, key->value);
+	else if (key->value->kind != YNODE_TEXT)
+		for (const struct ynode *n = key->value->first; n; n = n->next)
+			names_only(ld, below, row->type == SCHEMA_NAMED && n->value ? n->value : n);
+}
+
+static void store(void *obj, const struct schema_value *v)
+{
+	char *at = (char *)obj + v->row->offset;
+	int word = (int)v->number;
+
+	if (v->row->type == SCHEMA_BOOL)
+		memcpy(at, &v->truth, sizeof(v->truth));
+	else if (v->row->type == SCHEMA_WORD)
+		memcpy(at, &word, sizeof(word));
+	else
+		memcpy(at, &v->number, sizeof(v->number));
+}
+
+void schema_walk(struct loader *ld, const char *section, const struct ynode *map, void *obj)
+{
+	for (const struct ynode *key = map->first; key; key = key->next) {
+		struct schema_value v = { .row = schema_find(section, key->text), .key = key, .node = key->value };
+
+		if (!v.row)
+			unknown_key(ld, section, key);
+		else if (!v.row->built)
+			not_built(ld, v.row, key);
+		else if (value_typed(ld, &v)) {
+			if (v.row->set)
+				v.row->set(ld, obj, &v);
+			else
+				store(obj, &v);
+		}
+	}
+}

@@ -1,0 +1,211 @@
+/* tests/unit/test_judge_budget.c - what fits into a budget and what does not, as time, reports and reloads go by. */
+#include "tests/support/judge_script.h"
+
+#define RUN(limit) RULES("budgets: {run: {per: session, " limit "}}\n")
+static const struct script budget_scripts[] = {
+	{ "B01 S1 ten at once, none settled: exactly three fit",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.3", .times = 3, .want = A },
+	    { ASK, .tool = "x", .money = "0.3", .times = 7, .want = D, .code = REASON_BUDGET, .rule = "run",
+	      .says = "run has 0.1 USD left of 1 USD; this call needs 0.3" } } },
+	{ "B04 S8 a day gives nothing back",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.5", .want = A },
+	    { SETTLE, .money = "0.5" },
+	    { PASS, .seconds = 86400 },
+	    { ASK, .tool = "x", .money = "0.6", .want = D, .code = REASON_BUDGET } } },
+	{ "B03 what nobody reports costs its estimate",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.7", .want = A },
+	    { PASS, .seconds = 3600 },
+	    { ASK, .tool = "x", .money = "0.4", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0.3 USD left of 1 USD; this call needs 0.4" },
+	    { SETTLE, .money = "0.1" }, /* late: can only add */
+	    { ASK, .tool = "x", .money = "0.4", .want = D, .code = REASON_BUDGET } } },
+	{ "B06 zero cost, allowed unless said",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { SETTLE, .money = "1" },
+	    { ASK, .tool = "local", .money = "0", .want = A } } },
+	{ "B06 zero_cost: deny",
+	  RUN("limit: 1 USD, zero_cost: deny"),
+	  { { ASK, .tool = "local", .money = "0", .want = A },
+	    { ASK, .tool = "x", .money = "1", .want = A },
+	    { ASK, .tool = "local", .money = "0", .want = D, .code = REASON_BUDGET } } },
+	{ "B09 ten tenths are one",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.1", .times = 10, .want = A },
+	    { SETTLE, .settle_all = true, .money = "0.1" },
+	    { ASK, .tool = "x", .money = "0.000001", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0 USD left of 1 USD; this call needs 0.000001" } } },
+	{ "B21 six calls, a batch of eight",
+	  RUN("limit: 6 calls"),
+	  { { ASK, .tool = "x", .times = 6, .want = A },
+	    { ASK, .tool = "x", .times = 2, .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0 calls left of 6 calls; this call needs 1" } } },
+	{ "B22 refused calls use nothing up",
+	  RUN("limit: 2 calls"),
+	  { { ASK, .tool = "x", .times = 2, .want = A },
+	    { ASK, .tool = "x", .times = 2, .want = D, .code = REASON_BUDGET },
+	    { RELOAD, .policy = RUN("limit: 3 calls") },
+	    { ASK, .tool = "x", .want = A },
+	    { ASK, .tool = "x", .want = D, .code = REASON_BUDGET } } },
+	{ "B24 no kind of call goes around the ledger",
+	  RUN("limit: 1 calls"),
+	  { { ASK, .tool = "x", .want = A },
+	    { ASK, .tool = "x", .kind = CALL_TOOL, .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "x", .kind = CALL_LLM, .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "x", .kind = CALL_DELEGATE, .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "x", .kind = CALL_HTTP, .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "x", .kind = CALL_CODE, .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "X", .client = 9, .want = D, .code = REASON_BUDGET } } },
+	{ "B20 a fresh session buys nothing",
+	  RULES("budgets: {mine: {per: agent, limit: 1 USD}, all: {per: global, limit: 5 USD}}\n"),
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { .op = OPEN },
+	    { ASK, .tool = "x", .money = "0.01", .want = D, .code = REASON_BUDGET, .rule = "mine" } } },
+	{ "a reload keeps what was spent, and tightens at once",
+	  RUN("limit: 5 USD"),
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { RELOAD, .policy = RUN("limit: 1 USD") },
+	    { ASK, .tool = "x", .money = "0.1", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0 USD left of 1 USD; this call needs 0.1" },
+	    { RELOAD, .policy = RUN("limit: 2 USD") },
+	    { ASK, .tool = "x", .money = "1", .want = A } } },
+	{ "more charged than reserved: the rest of the budget is gone",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.1", .want = A },
+	    { SETTLE, .money = "7" },
+	    { ASK, .tool = "x", .money = "0.1", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0 USD left of 1 USD; this call needs 0.1" },
+	    { ASK, .tool = "x", .money = "0", .want = A } } },
+	{ "cost unknown",
+	  "pawl: 1\nname: t\ntools: {priced: {default_cost: 0.5 USD}}\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD, then: review}}\n...\n",
+	  { { ASK, .tool = "x", .want = D, .code = REASON_BUDGET, .rule = "run",
+	      .says = "cost unknown: x draws from run; send estimate.money, or give the tool cost or default_cost in "
+		      "the policy" },
+	    { ASK, .tool = "priced", .times = 2, .want = A },
+	    { ASK, .tool = "priced", .want = R, .code = REASON_BUDGET } } },
+	{ "an estimate only raises a fixed cost",
+	  "pawl: 1\nname: t\ntools: {fixed: {cost: 0.5 USD}}\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD}}\n...\n",
+	  { { ASK, .tool = "fixed", .money = "0", .times = 2, .want = A },
+	    { ASK, .tool = "fixed", .money = "0", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0 USD left of 1 USD; this call needs 0.5" },
+	    { .op = OPEN },
+	    { ASK, .tool = "fixed", .money = "1.1", .want = D, .code = REASON_BUDGET } } },
+	{ "tokens",
+	  RUN("limit: 1000 tokens"),
+	  { { ASK, .tool = "x", .kind = CALL_LLM, .want = D, .code = REASON_BUDGET,
+	      .says = "tokens unknown: x draws from run; send estimate.tokens" },
+	    { ASK, .tool = "x", .want = A },
+	    { ASK, .tool = "x", .kind = CALL_LLM, .tokens = 900, .want = A },
+	    { ASK, .tool = "x", .kind = CALL_LLM, .tokens = 200, .want = D, .code = REASON_BUDGET,
+	      .says = "run has 100 tokens left of 1000 tokens; this call needs 200" },
+	    { ASK, .tool = "x", .kind = CALL_LLM, .tokens = INT64_C(9007199254740991), .want = D,
+	      .code = REASON_BUDGET } } },
+	{ "an amount that saturates does not fit",
+	  RUN("limit: 9223372036 USD"),
+	  { { ASK, .tool = "x", .money = "9223372036", .want = A },
+	    { ASK, .tool = "x", .money = "9223372036.854775807", .want = D, .code = REASON_BUDGET } } },
+	{ "floor",
+	  RUN("limit: 1 USD, floor: 0.2 USD"),
+	  { { ASK, .tool = "x", .money = "0.8", .want = A },
+	    { ASK, .tool = "x", .money = "0.05", .want = R, .code = REASON_FLOOR, .rule = "run",
+	      .says = "run would have 0.15 USD left after this call; below its floor of 0.2 USD a person is asked" },
+	    { ASK, .tool = "x", .money = "0", .want = A },
+	    { ASK, .tool = "x", .money = "0.3", .want = D, .code = REASON_BUDGET } } },
+	{ "then: review; used up is named before a floor",
+	  RULES("budgets:\n  low: {per: session, limit: 1 USD, floor: 0.9 USD}\n"
+		"  few: {per: session, limit: 1 calls, then: review}\n"),
+	  { { ASK, .tool = "x", .money = "0.1", .want = A },
+	    { ASK, .tool = "x", .money = "0.1", .want = R, .code = REASON_BUDGET, .rule = "few" } } },
+	{ "time is the session's age",
+	  RUN("limit: 15m"),
+	  { { ASK, .tool = "x", .want = A },
+	    { PASS, .seconds = 899 },
+	    { ASK, .tool = "x", .want = A },
+	    { PASS, .seconds = 1 },
+	    { ASK, .tool = "x", .want = D, .code = REASON_BUDGET, .rule = "run",
+	      .says = "run: the session is 15m old; it may ask for 15m. Open a new session" },
+	    { .op = OPEN },
+	    { ASK, .tool = "x", .want = A } } },
+	{ "per tool",
+	  RULES("budgets: {each: {per: [session, tool], match: 'web.*', limit: 1 calls}}\n"),
+	  { { ASK, .tool = "web.a", .want = A },
+	    { ASK, .tool = "web.b", .want = A },
+	    { ASK, .tool = "web.a", .want = D, .code = REASON_BUDGET, .rule = "each" },
+	    { ASK, .tool = "other", .times = 2, .want = A } } },
+	{ "the session's own limits",
+	  RULES(""),
+	  { { OPEN,
+	      .own = { [UNIT_MONEY] = MONEY_PER_UNIT, [UNIT_CALLS] = 2, [UNIT_TOKENS] = 100, [UNIT_TIME] = 60 * SEC } },
+	    { ASK, .tool = "x", .money = "2", .want = D, .code = REASON_BUDGET, .rule = "@session" },
+	    { ASK, .tool = "x", .money = "0", .tokens = 101, .want = D, .code = REASON_BUDGET,
+	      .rule = "@session.tokens" },
+	    { ASK, .tool = "x", .money = "0", .times = 2, .want = A },
+	    { ASK, .tool = "x", .money = "0", .want = D, .code = REASON_BUDGET, .rule = "@session.calls" },
+	    { PASS, .seconds = 60 },
+	    { ASK, .tool = "x", .money = "1.5", .want = D, .code = REASON_BUDGET, .rule = "@session" } } },
+	{ "the caller's own money for a tool",
+	  RUN("limit: 5 USD"),
+	  { { ASK, .tool = "x", .money = "0.3", .limit_money = "0.5", .want = A },
+	    { ASK, .tool = "x", .money = "0.3", .limit_money = "9", .want = D, .code = REASON_BUDGET, .rule = "@guard",
+	      .ignored = true, .says = "@guard has 0.2 USD left of 0.5 USD; this call needs 0.3" },
+	    { ASK, .tool = "x", .money = "0.1", .limit_money = "0.3", .want = D, .code = REASON_BUDGET,
+	      .rule = "@guard" },
+	    { ASK, .tool = "y", .money = "1", .want = A },
+	    { ASK, .tool = "x", .money = "0", .want = A } } },
+	{ "a limit of nothing",
+	  RULES(""),
+	  { { ASK, .tool = "x", .money = "0.000000001", .limit_money = "0", .want = D, .code = REASON_BUDGET,
+	      .rule = "@guard" },
+	    { ASK, .tool = "x", .money = "0", .want = A } } },
+	{ "refund",
+	  "pawl: 1\nname: t\ntools: {back: {refund: true}}\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD}}\n...\n",
+	  { { ASK, .tool = "back", .money = "1", .want = A },
+	    { SETTLE, .outcome = OUTCOME_CANCELLED },
+	    { ASK, .tool = "kept", .money = "1", .want = A },
+	    { SETTLE, .outcome = OUTCOME_CANCELLED },
+	    { ASK, .tool = "kept", .money = "1", .want = D, .code = REASON_BUDGET } } },
+};
+
+static void test_budgets(void **state)
+{
+	(void)state;
+	run(budget_scripts, PAWL_LEN(budget_scripts));
+}
+
+/* B09: what a refusal is decided on is exactly the limit. */
+static void test_b09_numbers(void **state)
+{
+	static const struct script s = { "B09", RUN("limit: 1 USD"), { { .op = END } } };
+	static const struct step tenth = { ASK, .tool = "x", .money = "0.1", .want = A };
+	struct world w = world_new(&s);
+	struct ledger_state l;
+	char t[MONEY_TEXT];
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		ask(&w, &tenth, i);
+		settle_one(&w, &tenth, w.last_allowed);
+	}
+	l = state_ledger(w.a,
+			 &(struct ledger_key){ .budget = STR("run"), .scope = SCOPE_SESSION, .session = w.session });
+	(void)money_text(l.spent, t);
+	assert_string_equal(t, "1");
+	assert_int_equal(l.reserved, 0);
+	world_done(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_budgets),
+		cmocka_unit_test(test_b09_numbers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

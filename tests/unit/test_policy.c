@@ -1,0 +1,337 @@
+/* tests/unit/test_policy.c - policy_load() from outside: vectors of good and bad files, what a good one becomes, and
+ * what happens when memory is short. Runs from the top of the repository. */
+#include "policy/condition.h"
+
+#include "tests/support/fail_malloc.h"
+#include "tests/support/policy_file.h"
+
+#include <dirent.h>
+#include <time.h>
+
+static void show_rows(const char *name, const struct policy_report *rep)
+{
+	for (size_t i = 0; i < rep->n; i++)
+		print_message("%s:%u:%u: %s: %s\n", name, rep->rows[i].line, rep->rows[i].column,
+			      rep->rows[i].warning ? "warning" : "error", rep->rows[i].msg);
+}
+
+/* ---- vectors: what must be said stands behind the file's end line, as "#! line:column: error: text" ---- */
+
+static void check_vector(const char *path, bool good)
+{
+	struct str text = read_file(path);
+	struct loaded got = load(text);
+	size_t row = 0;
+
+	if ((got.r == 0) != good) {
+		show_rows(path, &got.rep);
+		fail_msg("%s: code %d, %s", path, got.r, got.err.msg);
+	}
+	for (const char *at = strstr(text.p, "\n#! "); at; at = strstr(at + 1, "\n#! "), row++) {
+		const char *want = at + 4;
+		size_t n = strcspn(want, "\n");
+		char is[400] = "nothing";
+
+		if (row < got.rep.n)
+			(void)snprintf(is, sizeof(is), "%u:%u: %s: %s", got.rep.rows[row].line,
+				       got.rep.rows[row].column, got.rep.rows[row].warning ? "warning" : "error",
+				       got.rep.rows[row].msg);
+		if (strncmp(is, want, n) != 0)
+			fail_msg("%s: row %zu is \"%s\", wanted \"%.*s\"", path, row, is, (int)n, want);
+	}
+	if (row != got.rep.n) {
+		show_rows(path, &got.rep);
+		fail_msg("%s: %zu rows, %zu wanted", path, got.rep.n, row);
+	}
+	unload(&got);
+	drop(text);
+}
+
+static size_t check_folder(const char *folder, bool good)
+{
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+	char path[512];
+	size_t n = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		size_t len = strlen(e->d_name);
+
+		if (len < 5 || strcmp(e->d_name + len - 5, ".yaml") != 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s%s", folder, e->d_name);
+		check_vector(path, good);
+		n++;
+	}
+	(void)closedir(d);
+	return n;
+}
+
+static void test_vectors(void **state)
+{
+	(void)state;
+	assert_true(check_folder(VECTORS "good/", true) >= 6);
+	assert_true(check_folder(VECTORS "bad/", false) >= 19);
+}
+
+/* What is shipped as an example loads without a word. */
+static void test_examples(void **state)
+{
+	(void)state;
+	assert_true(check_folder("examples/policies/", true) >= 4);
+}
+
+/* ---- what a good file becomes ---- */
+
+static const struct cond_field *field_named(const struct condition *c, const char *name)
+{
+	for (size_t i = 0; c && i < c->n_fields; i++)
+		if (str_is(c->fields[i].name, name))
+			return &c->fields[i];
+	fail_msg("no field %s", name);
+	return NULL;
+}
+
+static void check_conditions(const struct policy *pol)
+{
+	const struct cond_field *f = field_named(pol->rules[1].when, "args.url");
+
+	assert_int_equal(pol->rules[1].when->n_fields, 3);
+	assert_int_equal(f->subject, SUBJECT_ARGS);
+	assert_true(str_is(f->path, "url"));
+	assert_int_equal(f->n_tests, 5);
+	assert_int_equal(f->tests[0].op, COND_GLOB);
+	assert_int_equal(f->tests[0].glob.prefix_n, 7);
+	assert_int_equal(f->tests[1].op, COND_REGEX);
+	assert_int_equal(regex_match(f->tests[1].regex, STR("http://x?")), 1);
+	assert_int_equal(f->tests[2].op, COND_NOT);
+	assert_int_equal(f->tests[2].n_values, 2);
+	assert_int_equal(f->tests[3].op, COND_BYTES_OVER);
+	assert_int_equal(f->tests[3].bytes, 10);
+	assert_int_equal(f->tests[4].op, COND_BYTES_BELOW);
+	assert_int_equal(f->tests[4].bytes, 2048);
+	f = field_named(pol->rules[1].when, "args.depth");
+	assert_true(f->tests[0].op == COND_OVER && f->tests[0].bound == (fixed9)2500000000);
+	assert_true(f->tests[1].op == COND_BELOW && f->tests[1].bound == (fixed9)10000000000);
+	f = field_named(pol->rules[1].when, "args.n");
+	assert_true(f->tests[0].op == COND_IN && f->tests[0].n_values == 5);
+	assert_true(f->tests[0].values[1].kind == SCALAR_NUMBER && f->tests[0].values[1].number == (fixed9)-2500000000);
+	assert_true(f->tests[0].values[2].kind == SCALAR_TEXT && str_is(f->tests[0].values[2].text, "3"));
+	assert_true(f->tests[0].values[3].kind == SCALAR_BOOL && f->tests[0].values[3].truth);
+	assert_true(f->tests[0].values[4].kind == SCALAR_TEXT);
+	f = field_named(pol->rules[1].unless, "agent");
+	assert_true(f->subject == SUBJECT_AGENT && f->tests[0].values[0].kind == SCALAR_TEXT);
+	f = field_named(pol->rules[1].unless, "labels.team");
+	assert_true(f->subject == SUBJECT_LABEL && str_is(f->path, "team"));
+	assert_int_equal(field_named(pol->rules[1].unless, "estimate.money")->tests[0].bound, 500000000);
+	assert_true(str_is(field_named(pol->rules[2].unless, "args.to.path")->tests[0].dir, "/srv"));
+}
+
+static void note_rule(void *arg, uint32_t rule)
+{
+	*(uint32_t *)arg |= UINT32_C(1) << rule;
+}
+
+static void check_index(const struct policy *pol)
+{
+	static const struct {
+		const char *name, *canonical;
+		uint32_t rules, budgets;
+	} rows[] = { /* run 0, day 1, tokens 2, searches 3, files 4, age 5 */
+		     { "search", "web.search", 1, 47 },
+		     { "query_web", "web.search", 1, 47 },
+		     { "web.search", "web.search", 1, 47 },
+		     { "write_file", "fs.write", 4, 55 },
+		     { "shell", "shell", 4, 39 },
+		     { "shell.x", "shell.x", 4, 39 },
+		     { "fs.read.all", "fs.read.all", 1, 55 },
+		     { "other", "other", 0, 39 }
+	};
+
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		const struct tool *def;
+		struct str canonical = tool_canonical(pol, str_of(rows[i].name), &def);
+		uint32_t rules = 0, budgets = name_index_find(pol->index, canonical, def, note_rule, &rules);
+
+		if (!str_is(canonical, rows[i].canonical) || rules != rows[i].rules || budgets != rows[i].budgets)
+			fail_msg("%s: %.*s, rules %x, budgets %x", rows[i].name, STR_ARG(canonical), rules, budgets);
+	}
+}
+
+static void test_values(void **state)
+{
+	struct str text = read_file(VECTORS "good/every-built-key.yaml");
+	struct loaded got = load(text);
+	static const struct {
+		const char *id;
+		enum unit unit;
+		enum scope scope;
+		bool per_tool, match, zero_deny;
+		int64_t limit, floor;
+		enum verdict then;
+	} budgets[] = {
+		{ "run", UNIT_MONEY, SCOPE_SESSION, false, false, true, 5000000000, 50000000, VERDICT_REVIEW },
+		{ "day", UNIT_MONEY, SCOPE_GLOBAL, false, false, false, 20000000001, 0, VERDICT_DENY },
+		{ "tokens", UNIT_TOKENS, SCOPE_TENANT, false, false, false, 400000, 0, VERDICT_DENY },
+		{ "searches", UNIT_CALLS, SCOPE_AGENT, true, true, false, 30, 0, VERDICT_DENY },
+		{ "files", UNIT_CALLS, SCOPE_AGENT, false, true, false, 2000000, 0, VERDICT_DENY },
+		{ "age", UNIT_TIME, SCOPE_SESSION, false, false, false, 900 * NS_PER_SEC, 0, VERDICT_DENY },
+	};
+	const struct policy *p = got.pol;
+
+	(void)state;
+	assert_int_equal(got.r, 0);
+	assert_true(str_is(p->name, "every-built-key") && str_is(p->currency, "EUR"));
+	assert_true(p->fallback == VERDICT_REVIEW && p->mode == MODE_ENFORCE && !p->attended);
+	assert_int_equal(p->n_tools, 4);
+	assert_true(str_is(p->tools[0].name, "web.search") && p->tools[0].has_cost && !p->tools[0].has_default_cost &&
+		    p->tools[0].refund);
+	assert_true(p->tools[0].cost == 2000000 && p->tools[0].lease_ns == 90 * NS_PER_SEC &&
+		    p->tools[1].default_cost == 10000000);
+	assert_true(p->tools[1].has_default_cost && !p->tools[1].refund && p->tools[1].lease_ns == 900 * NS_PER_SEC);
+	assert_true(p->tools[0].n_volatile == 2 && str_is(p->tools[0].volatile_paths[1], "page.token"));
+	assert_int_equal(p->n_rules, 3);
+	assert_true(str_is(p->rules[2].id, "elsewhere") && p->rules[2].answer == VERDICT_DENY &&
+		    p->rules[2].line == 34);
+	assert_true(p->rules[0].answer == VERDICT_ALLOW && !p->rules[0].when && !p->rules[0].unless &&
+		    p->rules[1].answer == VERDICT_REVIEW);
+	assert_int_equal(p->n_budgets, PAWL_LEN(budgets));
+	for (size_t i = 0; i < PAWL_LEN(budgets); i++) {
+		const struct budget *b = &p->budgets[i];
+
+		if (!str_is(b->id, budgets[i].id) || b->unit != budgets[i].unit || b->scope != budgets[i].scope ||
+		    b->per_tool != budgets[i].per_tool || b->has_match != budgets[i].match ||
+		    b->zero_cost_deny != budgets[i].zero_deny || b->limit != budgets[i].limit ||
+		    b->floor != budgets[i].floor || b->then != budgets[i].then)
+			fail_msg("budget %s", budgets[i].id);
+	}
+	assert_true(p->repeat.on && p->repeat.same_args && p->repeat.limit == 3 && p->repeat.window == 40 &&
+		    p->repeat.then == VERDICT_REVIEW);
+	assert_true(p->repeat.n_ignore == 2 && str_is(p->repeat.ignore[1], "a.b"));
+	assert_true(p->sessions.open == 8 && p->sessions.fresh == 50 &&
+		    p->sessions.fresh_every_ns == 86400 * NS_PER_SEC);
+	assert_true(p->sessions.depth == 3 && p->sessions.calls == 900 && p->sessions.lease_ns == 120 * NS_PER_SEC);
+	assert_true(p->limits.per_second == 100 && p->limits.burst == 150);
+	check_conditions(p);
+	check_index(p);
+	unload(&got);
+	drop(text);
+}
+
+/* What is not written: the strict side, and the numbers of docs/policy.md. D20: no default means deny. */
+static void test_defaults(void **state)
+{
+	static const uint8_t hash[] = { 0x8e, 0x24, 0xfc, 0xf4 };
+	struct loaded got = load(STR("{pawl: 1}\n...\n"));
+	const struct policy *p = got.pol;
+
+	(void)state;
+	assert_int_equal(got.rep.n, 0);
+	assert_true(p->fallback == VERDICT_DENY && p->mode == MODE_ENFORCE && p->attended && !p->repeat.on);
+	assert_true(str_is(p->currency, "USD") && p->n_rules == 0 && p->n_tools == 0 && p->n_budgets == 0);
+	assert_true(p->sessions.open == 1024 && p->sessions.fresh == 0 && p->sessions.depth == 4 &&
+		    p->sessions.calls == 10000);
+	assert_true(p->sessions.lease_ns == 60 * NS_PER_SEC && p->limits.per_second == 200 && p->limits.burst == 400);
+	assert_memory_equal(p->hash, hash, sizeof(hash)); /* printf '{pawl: 1}\n...\n' | sha256sum */
+	unload(&got);
+	got = load(STR("{pawl: 1, limits: {decide: 5/s}, loops: {repeat: {limit: 50}}}\n...\n"));
+	assert_true(got.pol->limits.burst == 10 && got.pol->repeat.window == 50 && got.pol->repeat.same_args);
+	assert_int_equal(got.pol->repeat.then, VERDICT_DENY);
+	unload(&got);
+}
+
+static void test_error_place(void **state)
+{
+	struct buf out = BUF_MAX(4096);
+	struct loaded got = load(STR("pawl: 1\ndefault: allow\nrules:\n  - {id: a, alow: [x]}\n...\n"));
+	static const char want[] = "t.yaml:2:1: warning: default: allow lets every tool run that no rule names\n"
+				   "t.yaml:4:13: error: unknown key \"alow\", did you mean \"allow\"?\n";
+
+	(void)state;
+	assert_int_equal(got.r, PAWL_E_POLICY);
+	assert_int_equal(got.err.line, 4);
+	assert_int_equal(got.err.column, 13);
+	assert_string_equal(got.err.file, "t.yaml");
+	assert_string_equal(got.err.msg, "unknown key \"alow\", did you mean \"allow\"?");
+	policy_report_text(&got.rep, &out);
+	assert_int_equal(out.n, strlen(want));
+	assert_memory_equal(out.p, want, out.n);
+	buf_done(&out);
+	unload(&got);
+}
+
+/* Every allocation fails once: no memory is said, nothing is handed out, nothing leaks (the sanitizer and valgrind
+ * look). */
+static void test_no_memory(void **state)
+{
+	static const char *const files[] = { VECTORS "good/every-built-key.yaml", VECTORS "good/warnings.yaml",
+					     VECTORS "bad/rules.yaml" };
+	long n = 1, refused = 0;
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(files); i++) {
+		struct str text = read_file(files[i]);
+		bool failed = true;
+
+		for (n = 1; failed; n++) {
+			struct policy *pol = NULL;
+			struct policy_report rep;
+			struct pawl_error err;
+			int r;
+
+			fail_malloc_after(n);
+			r = policy_load(text, files[i], &pol, &rep, &err);
+			failed = fail_malloc_stop();
+			refused += r == PAWL_E_NOMEM;
+			if (failed && r == 0 && !pol) /* qsort() goes on without memory of its own */
+				fail_msg("%s: allocation %ld: 0 and no policy", files[i], n);
+			if (r == PAWL_E_NOMEM && pol)
+				fail_msg("%s: allocation %ld: a policy without memory", files[i], n);
+			policy_free(pol);
+			policy_report_done(&rep);
+		}
+		drop(text);
+	}
+	policy_free(NULL);
+	policy_report_done(NULL);
+	if (getenv("LD_PRELOAD") &&
+	    strstr(getenv("LD_PRELOAD"), "vgpreload")) /* valgrind's own malloc cannot be made to fail */
+		skip();
+	assert_true(refused > 60);
+}
+
+/* L1: a thousand rules load in well under a second. */
+static void test_thousand_rules(void **state)
+{
+	struct buf b = BUF_MAX(1u << 20);
+	struct loaded got;
+	clock_t start;
+
+	(void)state;
+	buf_puts(&b, "pawl: 1\nrules:\n");
+	for (int i = 0; i < 1000; i++)
+		buf_printf(&b,
+			   "  - {id: r%d, deny: [\"svc%d.*\", get%d], when: {args.n: {over: %d}, args.q: {regex: "
+			   "\"^a%d+$\"}}}\n",
+			   i, i, i, i, i);
+	buf_puts(&b, "...\n");
+	start = clock();
+	got = load(buf_str(&b));
+	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1.0);
+	assert_int_equal(got.pol->n_rules, 1000);
+	unload(&got);
+	buf_done(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_vectors),        cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_values),         cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_error_place),    cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_thousand_rules),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
