@@ -1,0 +1,287 @@
+/* daemon/store/private.c - see private.h. Owns the connection and its statements. Must not know what a secret is used
+ * for.
+ *
+ * Rollback journal in TRUNCATE mode with synchronous=FULL: SQLite then syncs the truncation too, so that a commit that
+ * was reported cannot be rolled back by a journal that a power cut brought back. secure_delete overwrites what a
+ * redaction removes. One process only: the exclusive lock is taken at the start, a second opener gets PAWL_E_BUSY. */
+#include "daemon/store/private.h"
+
+#include <sqlite3.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLICATION_ID 0x7061776c /* "pawl" */
+#define SCHEMA_VERSION 1
+
+struct private_store {
+	sqlite3 *db;
+	sqlite3_stmt *put;
+	char file[128]; /* for messages; may be cut */
+};
+
+static int db_fail(const struct private_store *ps, int rc, const char *what, struct pawl_error *err)
+{
+	const char *text = ps->db ? sqlite3_errmsg(ps->db) : sqlite3_errstr(rc);
+	enum pawl_err code = PAWL_E_SYS;
+
+	switch (rc & 0xff) {
+	case SQLITE_NOMEM:
+		code = PAWL_E_NOMEM;
+		break;
+	case SQLITE_FULL:
+		code = PAWL_E_FULL;
+		break;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		code = PAWL_E_BUSY;
+		break;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		code = PAWL_E_MALFORMED;
+		break;
+	default:
+		break;
+	}
+	return pawl_fail(err, code, "private store %s: %s: %s", ps->file, what, text);
+}
+
+static int run(struct private_store *ps, const char *sql, struct pawl_error *err)
+{
+	int rc = sqlite3_exec(ps->db, sql, NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? 0 : db_fail(ps, rc, "set-up", err);
+}
+
+/* First column of the first row, as text into out. */
+static int ask(struct private_store *ps, const char *sql, char out[static 64], struct pawl_error *err)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = sqlite3_prepare_v2(ps->db, sql, -1, &st, NULL), r = 0;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		(void)snprintf(out, 64, "%s", (const char *)sqlite3_column_text(st, 0));
+	else
+		r = db_fail(ps, rc, "read", err);
+	(void)sqlite3_finalize(st);
+	return r;
+}
+
+/* Makes the file with its mode before SQLite sees it (its journals copy the mode), or refuses one that others can read.
+ */
+static int file_prepare(const char *path, struct pawl_error *err)
+{
+	struct stat st;
+	int fd, r = 0;
+
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (fd < 0)
+		return pawl_fail_errno(err, "private store %s", path);
+	if (fstat(fd, &st) != 0)
+		r = pawl_fail_errno(err, "private store %s", path);
+	else if (!S_ISREG(st.st_mode))
+		r = pawl_fail(err, PAWL_E_UNSAFE, "private store %s: not a regular file", path);
+	else if ((st.st_mode & 077) || st.st_uid != geteuid())
+		r = pawl_fail(err, PAWL_E_UNSAFE,
+			      "private store %s: must be ours and mode 0600 or less, is uid %u, mode %04o", path,
+			      (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+	(void)close(fd);
+	return r;
+}
+
+static int folder_sync(const char *path, struct pawl_error *err)
+{
+	char dir[4096];
+	const char *slash = strrchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : 0;
+	int fd, r = 0;
+
+	if (n >= sizeof(dir))
+		return pawl_fail(err, PAWL_E_LIMIT, "private store: the path is too long");
+	memcpy(dir, path, n);
+	dir[n] = '\0';
+	fd = open(n ? dir : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) != 0)
+		r = pawl_fail_errno(err, "folder of the private store %s", path);
+	if (fd >= 0)
+		(void)close(fd);
+	return r;
+}
+
+static int schema(struct private_store *ps, struct pawl_error *err)
+{
+	char id[64], version[64], check[64];
+	int r = ask(ps, "PRAGMA application_id", id, err);
+
+	if (r == 0)
+		r = ask(ps, "PRAGMA user_version", version, err);
+	if (r == 0)
+		r = ask(ps, "PRAGMA quick_check(1)", check, err);
+	if (r < 0)
+		return r;
+	if (strcmp(check, "ok") != 0)
+		return pawl_fail(err, PAWL_E_MALFORMED, "private store %s is damaged: %s", ps->file, check);
+	if (strcmp(id, "0") == 0 && strcmp(version, "0") == 0)
+		return run(
+		    ps,
+		    "BEGIN IMMEDIATE;"
+		    "CREATE TABLE tree(id INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK(length(secret)=32)) STRICT;"
+		    "PRAGMA application_id=0x7061776c; PRAGMA user_version=1; COMMIT",
+		    err);
+	if (strtol(id, NULL, 10) != APPLICATION_ID || strtol(version, NULL, 10) != SCHEMA_VERSION)
+		return pawl_fail(err, PAWL_E_MALFORMED,
+				 "private store %s: not a store of this version (id %s, version %s)", ps->file, id,
+				 version);
+	return 0;
+}
+
+static int db_open(struct private_store *ps, const char *path, struct pawl_error *err)
+{
+	int rc = sqlite3_open_v2(path, &ps->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_NOFOLLOW,
+				 NULL),
+	    r;
+
+	if (rc != SQLITE_OK)
+		return db_fail(ps, rc, "open", err);
+	(void)sqlite3_extended_result_codes(ps->db, 1);
+	r = run(
+	    ps,
+	    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA "
+	    "secure_delete=ON;"
+	    "PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON; BEGIN EXCLUSIVE; COMMIT",
+	    err);
+	if (r == 0)
+		r = schema(ps, err);
+	if (r < 0)
+		return r;
+	rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO tree(id, secret) VALUES(?1, ?2)", -1,
+				SQLITE_PREPARE_PERSISTENT, &ps->put, NULL);
+	return rc == SQLITE_OK ? 0 : db_fail(ps, rc, "set-up", err);
+}
+
+int private_open(const char *path, struct private_store **ret, struct pawl_error *err)
+{
+	struct private_store *ps;
+	int r = file_prepare(path, err);
+
+	if (r < 0)
+		return r;
+	ps = calloc(1, sizeof(*ps));
+	if (!ps)
+		return pawl_fail(err, PAWL_E_NOMEM, "no memory for the private store");
+	(void)snprintf(ps->file, sizeof(ps->file), "%s", path);
+	r = db_open(ps, path, err);
+	if (r == 0)
+		r = folder_sync(path, err);
+	if (r < 0) {
+		private_close(ps);
+		return r;
+	}
+	*ret = ps;
+	return 0;
+}
+
+void private_close(struct private_store *ps)
+{
+	if (!ps)
+		return;
+	(void)sqlite3_finalize(ps->put);
+	(void)sqlite3_close(ps->db);
+	free(ps);
+}
+
+static int put_one(struct private_store *ps, const struct private_row *row)
+{
+	int rc, reset;
+
+	if (row->tree > INT64_MAX)
+		return SQLITE_RANGE;
+	rc = sqlite3_bind_int64(ps->put, 1, (sqlite3_int64)row->tree);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_bind_blob(ps->put, 2, row->secret, (int)sizeof(row->secret), SQLITE_STATIC);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(ps->put);
+	reset = sqlite3_reset(ps->put);
+	(void)sqlite3_clear_bindings(ps->put);
+	return rc == SQLITE_DONE ? reset : rc;
+}
+
+/* Ends what was begun; the error that counts was filled in before. */
+static void roll_back(struct private_store *ps)
+{
+	if (!sqlite3_get_autocommit(ps->db))
+		(void)sqlite3_exec(ps->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int private_put(void *store, const struct private_row *rows, size_t n, struct pawl_error *err)
+{
+	struct private_store *ps = store;
+	int rc = sqlite3_exec(ps->db, "BEGIN IMMEDIATE", NULL, NULL, NULL), r = 0;
+
+	for (size_t i = 0; rc == SQLITE_OK && i < n; i++)
+		rc = put_one(ps, &rows[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(ps->db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK) {
+		r = db_fail(ps, rc, "write", err);
+		roll_back(ps);
+	}
+	return r;
+}
+
+int private_each(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err)
+{
+	sqlite3_stmt *st = NULL;
+	struct private_row row;
+	int rc = sqlite3_prepare_v2(ps->db, "SELECT id, secret FROM tree ORDER BY id", -1, &st, NULL), r = 0;
+
+	while (r == 0 && rc == SQLITE_OK) {
+		rc = sqlite3_step(st);
+		if (rc != SQLITE_ROW)
+			break;
+		if (sqlite3_column_int64(st, 0) < 0 || sqlite3_column_bytes(st, 1) != (int)sizeof(row.secret)) {
+			r = pawl_fail(err, PAWL_E_MALFORMED, "private store %s: a row is not a tree's secret",
+				      ps->file);
+			break;
+		}
+		row.tree = (uint64_t)sqlite3_column_int64(st, 0);
+		memcpy(row.secret, sqlite3_column_blob(st, 1), sizeof(row.secret));
+		r = visit(arg, &row, err);
+		explicit_bzero(&row, sizeof(row));
+		rc = SQLITE_OK;
+	}
+	if (r == 0 && rc != SQLITE_DONE)
+		r = db_fail(ps, rc, "read", err);
+	(void)sqlite3_finalize(st);
+	return r;
+}
+
+int private_trim(struct private_store *ps, uint64_t next_seq, struct pawl_error *err)
+{
+	sqlite3_stmt *st = NULL;
+	int rc;
+
+	if (next_seq > INT64_MAX)
+		return 0; /* no row lies there */
+	rc = sqlite3_prepare_v2(ps->db, "DELETE FROM tree WHERE id >= ?1", -1, &st, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_bind_int64(st, 1, (sqlite3_int64)next_seq);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	(void)sqlite3_finalize(st);
+	return rc == SQLITE_DONE ? 0 : db_fail(ps, rc, "trim", err);
+}
+
+int private_limit(struct private_store *ps, int64_t pages, struct pawl_error *err)
+{
+	char sql[64], now[64];
+
+	(void)snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld", (long long)pages);
+	return ask(ps, sql, now, err);
+}

@@ -1,0 +1,22 @@
+/* daemon/store/private.h - tree secrets (and later values that redaction may erase). Not the projection: deleting it
+ * loses what cards can show and the power to compare new calls of old trees, never a verdict already given. SQLite,
+ * synchronous, mode 0600. */
+#ifndef PAWL_PRIVATE_H
+#define PAWL_PRIVATE_H
+#include "daemon/log/committer.h" /* struct private_row */
+
+struct private_store;
+PAWL_MUST_USE int private_open(const char *path, struct private_store **ret, struct pawl_error *err);
+void private_close(struct private_store *ps); /* accepts NULL */
+/* Replaces rows with the same tree: a sequence that was never answered may come again. Durable on 0.
+ * store is a struct private_store: the shape is commit_put_secrets. */
+PAWL_MUST_USE int private_put(void *store, const struct private_row *rows, size_t n, struct pawl_error *err);
+/* Every row, in order of tree. Rows above next_seq were never answered: private_open()'s caller drops them with
+ * private_trim(). */
+typedef int private_visit(void *arg, const struct private_row *row, struct pawl_error *err);
+PAWL_MUST_USE int private_each(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err);
+PAWL_MUST_USE int private_trim(struct private_store *ps, uint64_t next_seq,
+			       struct pawl_error *err); /* deletes tree >= next_seq */
+/* At most so many pages (of 4 KiB) in the file; beyond it private_put() is PAWL_E_FULL. Tests see a full disk by it. */
+PAWL_MUST_USE int private_limit(struct private_store *ps, int64_t pages, struct pawl_error *err);
+#endif

@@ -1,0 +1,602 @@
+/* tests/unit/test_entry.c - entry bodies: one spelling, both ways, and nothing else taken. Cases are rows; the rest is random. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "daemon/log/entry.h"
+#include "policy/canon.h"
+#include "tests/support/fail_malloc.h"
+#include "tests/support/random_entry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* ---- properties ---- */
+
+static void check_canonical(struct str text)
+{
+	struct buf again = BUF_MAX(1 << 20);
+	struct pawl_error err;
+	struct json *j;
+
+	if (json_parse(text, PAWL_MAX_DEPTH, &j, &err) < 0)
+		fail_msg("not JSON (%s): %.*s", err.msg, STR_ARG(text));
+	canon_json(j, NULL, 0, &again);
+	if (!str_eq(buf_str(&again), text))
+		fail_msg("not canonical:\n%.*s\n%.*s", STR_ARG(text), STR_ARG(buf_str(&again)));
+	json_free(j);
+	buf_done(&again);
+}
+
+static void check_back(struct str text, uint64_t seq)
+{
+	struct buf again = BUF_MAX(1 << 20);
+	struct entry_parsed p;
+	struct pawl_error err;
+
+	if (entry_parse(text, seq, &p, &err) < 0)
+		fail_msg("%s\n%.*s", err.msg, STR_ARG(text));
+	entry_render(&p.e, &again);
+	assert_true(buf_ok(&again));
+	if (!str_eq(buf_str(&again), text))
+		fail_msg("another rendering:\n%.*s\n%.*s", STR_ARG(text), STR_ARG(buf_str(&again)));
+	entry_parsed_done(&p);
+	buf_done(&again);
+}
+
+/* U07: what was signed, what is stored and what a reader rebuilds are the same bytes, for every kind and field. */
+static void test_random_round_trip_U07(void **state)
+{
+	struct dice *d = calloc(1, sizeof(*d));
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	assert_non_null(d);
+	d->s = 88172645463325252ULL;
+	for (int i = 0; i < 3000; i++) {
+		enum entry_kind kind = 1 + (unsigned)i % (ENTRY_KIND_COUNT - 1);
+		struct entry e;
+
+		random_entry(d, kind, &e);
+		buf_reset(&out);
+		entry_render(&e, &out);
+		if (!buf_ok(&out) && out.n > PAWL_MAX_BODY)
+			continue; /* 136 ledgers with the longest names do not fit: refused, never cut */
+		assert_true(buf_ok(&out));
+		check_canonical(buf_str(&out));
+		check_back(buf_str(&out), e.seq);
+	}
+	buf_done(&out);
+	free(d);
+}
+
+/* Every change of one byte is refused, or is another entry that has its own rendering. Every cut is refused. */
+static void test_mutations(void **state)
+{
+	static const char with[] = "\"\\{}[],:0-1a.T \n\x01\x80\xff";
+	struct dice *d = calloc(1, sizeof(*d));
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	assert_non_null(d);
+	d->s = 362436069;
+	for (int kind = 1; kind < ENTRY_KIND_COUNT; kind++) {
+		struct entry_parsed p;
+		struct entry e;
+
+		do {
+			random_entry(d, (enum entry_kind)kind, &e);
+			buf_reset(&out);
+			entry_render(&e, &out);
+		} while (out.n > 1500);
+		for (size_t i = 0; i < out.n; i++) {
+			char was = out.p[i];
+
+			if (entry_parse((struct str){ out.p, i }, e.seq, &p, NULL) != PAWL_E_TAMPERED)
+				fail_msg("a cut was taken: %.*s", (int)i, out.p);
+			for (size_t k = 0; k < sizeof(with) - 1; k++) {
+				out.p[i] = with[k];
+				if (entry_parse(buf_str(&out), e.seq, &p, NULL) == 0) {
+					entry_parsed_done(&p);
+					check_back(buf_str(&out), e.seq);
+				}
+			}
+			out.p[i] = was;
+		}
+	}
+	buf_done(&out);
+	free(d);
+}
+
+/* ---- the spelling, literally ---- */
+
+#define DAY "2026-11-29T18:41:10.123456789Z"
+#define DAY_NS INT64_C(1795977670123456789)
+#define ENDS ",\"wall\":\"" DAY "\"}"
+#define NOW "\"now\":\"" DAY "\""
+
+static const struct {
+	const char *name, *text;
+	struct entry e;
+} golden[] = {
+	{ "stop", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"TERM\"}", { .kind = ENTRY_STOP, .stop.why = { "TERM", 4 } } },
+	{ "start",
+	  "{\"default\":\"deny\",\"judge\":1,\"kind\":\"start\",\"mode\":\"enforce\"," NOW
+	  ",\"policy\":{\"hash\":\"00ff\",\"name\":\"crew\"},\"probes\":{},\"version\":\"0.1.0\"" ENDS,
+	  { .kind = ENTRY_START,
+	    .start = { .version = { "0.1.0", 5 }, .policy_name = { "crew", 4 }, .policy_hash = { "00ff", 4 }, .mode = { "enforce", 7 },
+		       .fallback = { "deny", 4 }, .judge = 1, .probes_text = { "{}", 2 } } } },
+	{ "policy", "{\"hash\":\"ab\",\"kind\":\"policy\",\"loaded\":false,\"message\":\"a.yaml:1:2: no\"," NOW ENDS,
+	  { .kind = ENTRY_POLICY, .policy = { .hash = { "ab", 2 }, .message = { "a.yaml:1:2: no", 14 } } } },
+	{ "close", "{\"action\":\"close\",\"kind\":\"session\"," NOW ",\"session\":\"s_3\"" ENDS,
+	  { .kind = ENTRY_SESSION, .session = { .action = SESSION_CLOSE, .session = 3 } } },
+	{ "open",
+	  "{\"action\":\"open\",\"agent\":\"local\",\"kind\":\"session\",\"labels\":{\"run\":\"42\"},\"lease\":\"1m\",\"limits\":{\"money\":\"2\"}," NOW
+	  ",\"root\":\"s_7\",\"root_dir\":\"/srv\",\"session\":\"s_7\",\"token_hash\":"
+	  "\"0000000000000000000000000000000000000000000000000000000000000000\"" ENDS,
+	  { .kind = ENTRY_SESSION,
+	    .session = { .action = SESSION_OPEN, .session = 7, .root = 7, .agent = { "local", 5 }, .root_dir = { "/srv", 4 },
+			 .labels_text = { "{\"run\":\"42\"}", 12 }, .lease_ns = 60 * NS_PER_SEC,
+			 .has_limit = { [UNIT_MONEY] = true }, .limit = { [UNIT_MONEY] = 2 * MONEY_PER_UNIT } } } },
+	{ "timeout", "{\"card\":\"r_5\",\"kind\":\"timeout\"," NOW ",\"session\":\"s_3\"" ENDS,
+	  { .kind = ENTRY_TIMEOUT, .timeout = { .session = 3, .card = 5 } } },
+	{ "throttle", "{\"agent\":\"local\",\"count\":17,\"kind\":\"throttle\"," NOW ENDS,
+	  { .kind = ENTRY_THROTTLE, .throttle = { .agent = { "local", 5 }, .count = 17 } } },
+	{ "expired", "{\"decision\":\"d_9\",\"kind\":\"loss\"," NOW ",\"session\":\"s_3\",\"wall\":\"" DAY "\",\"what\":\"reservation_expired\"}",
+	  { .kind = ENTRY_LOSS, .loss = { .what = LOSS_RESERVATION_EXPIRED, .session = 3, .decision = 9 } } },
+	{ "torn", "{\"bytes\":412,\"kind\":\"loss\"," NOW ",\"wall\":\"" DAY "\",\"what\":\"torn_tail\"}",
+	  { .kind = ENTRY_LOSS, .loss = { .what = LOSS_TORN_TAIL, .bytes = 412 } } },
+};
+
+static void test_golden(void **state)
+{
+	struct buf out = BUF_MAX(PAWL_MAX_BODY);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(golden); i++) {
+		struct entry e = golden[i].e;
+
+		e.seq = 7;
+		e.now = e.wall = DAY_NS;
+		buf_reset(&out);
+		entry_render(&e, &out);
+		if (!buf_ok(&out) || !str_is(buf_str(&out), golden[i].text))
+			fail_msg("%s:\n%.*s\n%s", golden[i].name, STR_ARG(buf_str(&out)), golden[i].text);
+		check_back(buf_str(&out), 7);
+	}
+	buf_done(&out);
+}
+
+static const struct draw golden_draws[] = {
+	{ .key = { .budget = { "run", 3 }, .scope = SCOPE_SESSION, .session = 7 }, .unit = UNIT_MONEY, .amount = 2000000,
+	  .used = 4 * MONEY_PER_UNIT, .limit = 5 * MONEY_PER_UNIT, .granted = MONEY_PER_UNIT },
+	{ .key = { .budget = { "searches", 8 }, .scope = SCOPE_AGENT, .owner = { "local", 5 }, .tool = { "web.search", 10 } }, .unit = UNIT_CALLS,
+	  .amount = 1, .used = 3, .limit = 30 },
+};
+static const char decision_text[] =
+	"{\"args_mac\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"call\":\"c-17\","
+	"\"call_hash\":\"000000000000002a\",\"call_kind\":\"llm\",\"call_reused\":true,\"card\":{\"id\":\"r_9\",\"until\":\"" DAY "\"},"
+	"\"card_token\":\"00000000000000000000000000000000\",\"client\":\"00000000000000000000000000000000\",\"currency\":\"USD\","
+	"\"draws\":[{\"amount\":\"0.002\",\"budget\":\"run\",\"granted\":\"1\",\"limit\":\"5\",\"scope\":\"session\",\"session\":\"s_7\","
+	"\"unit\":\"USD\",\"used\":\"4\"},{\"amount\":\"1\",\"budget\":\"searches\",\"limit\":\"30\",\"owner\":\"local\",\"scope\":\"agent\","
+	"\"tool\":\"web.search\",\"unit\":\"calls\",\"used\":\"3\"}],\"facts\":{\"money\":\"0.002\",\"paths\":[{\"field\":\"args.path\","
+	"\"resolved\":true}],\"tokens\":1200},\"guard\":{\"money\":\"0.5\",\"repeat\":3},\"key\":\"00000000000000000000000000000000\","
+	"\"kind\":\"decision\",\"lease_until\":\"" DAY "\",\"limits_ignored\":true,\"model\":\"gpt-5\"," NOW ",\"reason\":{\"code\":\"budget\","
+	"\"counter\":\"4.999\",\"limit\":\"5\",\"message\":\"run has\\n0.001\",\"refers\":\"d_4\",\"retry_after\":\"1500ms\",\"rule\":\"run\","
+	"\"unit\":\"USD\"},\"repeat\":\"00000000000000000000000000000000\",\"root\":\"s_7\",\"rules\":{\"allow\":\"reading\",\"deny_failed\":true},"
+	"\"same\":\"00000000000000000000000000000000\",\"session\":\"s_7\",\"settled\":{\"outcome\":\"expired\",\"result\":"
+	"\"0000000000000000000000000000000000000000000000000000000000000000\"},\"tool\":\"web.search\",\"verdict\":\"review\"" ENDS;
+
+static struct entry golden_decision(void)
+{
+	return (struct entry){
+		.kind = ENTRY_DECISION, .seq = 9, .now = DAY_NS, .wall = DAY_NS,
+		.decision = { .session = 7, .root = 7, .call = STR("c-17"), .tool = STR("web.search"), .model = STR("gpt-5"), .kind = CALL_LLM,
+			      .call_hash = 42, .has_repeat = true, .rules = { [VERDICT_ALLOW] = STR("reading") },
+			      .rule_failed = { [VERDICT_DENY] = true }, .cost_known = true, .money = 2000000, .tokens_known = true, .tokens = 1200,
+			      .paths = { { STR("args.path"), true } }, .n_paths = 1, .call_reused = true, .limits_ignored = true,
+			      .answer = VERDICT_REVIEW,
+			      .why = { .code = REASON_BUDGET, .rule = STR("run"), .message = "run has\n0.001", .has_numbers = true,
+				       .counter = 4999000000, .limit = 5 * MONEY_PER_UNIT, .retry_after_ns = 1500000000, .refers = 4 },
+			      .money_unit = STR("USD"), .draws = golden_draws, .n_draws = 2, .lease_until = DAY_NS, .card = 9, .card_until = DAY_NS,
+			      .has_guard_money = true, .guard_money = 500000000, .guard_repeat = 3, .settled = OUTCOME_EXPIRED,
+			      .has_settled_result = true } };
+}
+
+static void test_golden_decision(void **state)
+{
+	struct buf out = BUF_MAX(PAWL_MAX_BODY);
+	struct entry e = golden_decision();
+
+	(void)state;
+	entry_render(&e, &out);
+	assert_true(buf_ok(&out));
+	assert_true(str_is(buf_str(&out), decision_text));
+	buf_done(&out);
+	check_back(STR(decision_text), 9);
+}
+
+/* ---- what is not taken ---- */
+
+static const struct {
+	const char *name, *text;
+} refused[] = {
+	{ "empty", "" },
+	{ "an array", "[]" },
+	{ "no kind", "{}" },
+	{ "unknown kind", "{\"kind\":\"stopp\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"TERM\"}" },
+	{ "unknown field", "{\"kind\":\"stop\"," NOW ",\"vhy\":\"x\",\"wall\":\"" DAY "\",\"why\":\"TERM\"}" },
+	{ "repeated field", "{\"kind\":\"stop\",\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"TERM\"}" },
+	{ "missing field", "{\"kind\":\"stop\"," NOW ",\"why\":\"TERM\"}" },
+	{ "another order", "{" NOW ",\"kind\":\"stop\",\"wall\":\"" DAY "\",\"why\":\"TERM\"}" },
+	{ "a space", "{\"kind\": \"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"TERM\"}" },
+	{ "a newline behind", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"TERM\"}\n" },
+	{ "wrong type", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":1}" },
+	{ "null", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":null}" },
+	{ "an escape too many", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\\/\"}" },
+	{ "an escape in capitals", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\\u001F\"}" },
+	{ "a long escape of a short one", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\\u000a\"}" },
+	{ "an escaped NUL", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\\u0000\"}" },
+	{ "a raw control byte", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\t\"}" },
+	{ "half a character", "{\"kind\":\"stop\"," NOW ",\"wall\":\"" DAY "\",\"why\":\"\xc3\"}" },
+	{ "no such day", "{\"kind\":\"stop\",\"now\":\"2026-02-29T00:00:00.000000000Z\",\"wall\":\"" DAY "\",\"why\":\"\"}" },
+	{ "a leap second", "{\"kind\":\"stop\",\"now\":\"2026-12-31T23:59:60.000000000Z\",\"wall\":\"" DAY "\",\"why\":\"\"}" },
+	{ "a time beyond int64", "{\"kind\":\"stop\",\"now\":\"2262-04-11T23:47:16.854775808Z\",\"wall\":\"" DAY "\",\"why\":\"\"}" },
+	{ "a time before int64", "{\"kind\":\"stop\",\"now\":\"1677-09-21T00:12:43.145224191Z\",\"wall\":\"" DAY "\",\"why\":\"\"}" },
+	{ "microseconds", "{\"kind\":\"stop\",\"now\":\"2026-11-29T18:41:10.123456Z\",\"wall\":\"" DAY "\",\"why\":\"\"}" },
+	{ "id 0", "{\"card\":\"r_5\",\"kind\":\"timeout\"," NOW ",\"session\":\"s_0\"" ENDS },
+	{ "id with a zero in front", "{\"card\":\"r_5\",\"kind\":\"timeout\"," NOW ",\"session\":\"s_03\"" ENDS },
+	{ "id of another letter", "{\"card\":\"d_5\",\"kind\":\"timeout\"," NOW ",\"session\":\"s_3\"" ENDS },
+	{ "id beyond int64", "{\"card\":\"r_9223372036854775808\",\"kind\":\"timeout\"," NOW ",\"session\":\"s_3\"" ENDS },
+	{ "negative count", "{\"agent\":\"local\",\"count\":-1,\"kind\":\"throttle\"," NOW ENDS },
+	{ "count with a zero in front", "{\"agent\":\"local\",\"count\":01,\"kind\":\"throttle\"," NOW ENDS },
+	{ "count with decimals", "{\"agent\":\"local\",\"count\":1.0,\"kind\":\"throttle\"," NOW ENDS },
+	{ "count beyond int64", "{\"agent\":\"local\",\"count\":9223372036854775808,\"kind\":\"throttle\"," NOW ENDS },
+	{ "an empty optional", "{\"agent\":\"local\",\"count\":1,\"kind\":\"throttle\"," NOW ",\"session\":\"\"" ENDS },
+	{ "bytes of another loss", "{\"bytes\":412,\"kind\":\"loss\"," NOW ",\"wall\":\"" DAY "\",\"what\":\"reservation_expired\"}" },
+	{ "an unknown loss", "{\"bytes\":412,\"kind\":\"loss\"," NOW ",\"wall\":\"" DAY "\",\"what\":\"torn_page\"}" },
+	{ "probes that are no object",
+	  "{\"default\":\"deny\",\"judge\":1,\"kind\":\"start\",\"mode\":\"enforce\"," NOW
+	  ",\"policy\":{\"hash\":\"\",\"name\":\"\"},\"probes\":[],\"version\":\"0.1.0\"" ENDS },
+	{ "probes that are not canonical",
+	  "{\"default\":\"deny\",\"judge\":1,\"kind\":\"start\",\"mode\":\"enforce\"," NOW
+	  ",\"policy\":{\"hash\":\"\",\"name\":\"\"},\"probes\":{\"b\":1,\"a\":1},\"version\":\"0.1.0\"" ENDS },
+};
+
+static void test_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(refused); i++) {
+		struct entry_parsed p;
+		struct pawl_error err = { 0 };
+		int got = entry_parse(str_of(refused[i].text), 7, &p, &err);
+
+		if (got != PAWL_E_TAMPERED || err.code != PAWL_E_TAMPERED || !err.msg[0])
+			fail_msg("%s: %d", refused[i].name, got);
+	}
+}
+
+/* In the decision above: each row changes one piece into something that must be refused. */
+static const struct {
+	const char *was, *is;
+} wrong[] = {
+	{ "\"verdict\":\"review\"", "\"verdict\":\"ALLOW\"" },
+	{ "\"verdict\":\"review\"", "\"verdict\":\"\"" },
+	{ "\"code\":\"budget\"", "\"code\":\"because\"" },
+	{ "\"call_kind\":\"llm\"", "\"call_kind\":\"LLM\"" },
+	{ "\"call_reused\":true", "\"call_reused\":false" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"0.0020\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"0\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"-0.002\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":0.002" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"00.002\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"0.0000000002\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"9223372036.854775808\"" },
+	{ "\"amount\":\"0.002\"", "\"amount\":\"NaN\"" },
+	{ "\"amount\":\"1\"", "\"amount\":\"1.5\"" },
+	{ "\"unit\":\"USD\",\"used\"", "\"unit\":\"EUR\",\"used\"" },
+	{ "\"granted\":\"1\"", "\"granted\":\"0\"" },
+	{ "\"scope\":\"agent\"", "\"scope\":\"galaxy\"" },
+	{ "\"limit\":\"30\",", "" },
+	{ "\"counter\":\"4.999\",", "" },
+	{ "\"retry_after\":\"1500ms\"", "\"retry_after\":\"1.5s\"" },
+	{ "\"retry_after\":\"1500ms\"", "\"retry_after\":\"0s\"" },
+	{ "\"call_hash\":\"000000000000002a\"", "\"call_hash\":\"000000000000002A\"" },
+	{ "\"call_hash\":\"000000000000002a\"", "\"call_hash\":\"2a\"" },
+	{ "\"guard\":{\"money\":\"0.5\",\"repeat\":3}", "\"guard\":{}" },
+	{ "\"card\":{\"id\":\"r_9\",", "\"card\":{" },
+	{ "\"tokens\":1200}", "\"tokens\":1200,\"tokens\":1200}" },
+	{ "\"draws\":[{", "\"draws\":[],\"x\":[{" },
+	{ "\"session\":\"s_7\",\"settled\"", "\"session\":7,\"settled\"" },
+};
+
+static void test_wrong_decision(void **state)
+{
+	char text[sizeof(decision_text) + 64];
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(wrong); i++) {
+		const char *at = strstr(decision_text, wrong[i].was);
+		struct entry_parsed p;
+		int n;
+
+		if (!at)
+			fail_msg("no such piece: %s", wrong[i].was);
+		n = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - decision_text), decision_text, wrong[i].is, at + strlen(wrong[i].was));
+		if (entry_parse((struct str){ text, (size_t)n }, 9, &p, NULL) != PAWL_E_TAMPERED)
+			fail_msg("taken: %s", wrong[i].is);
+	}
+}
+
+/* A list has a bound, and an open session has the name of its own entry. */
+static void test_bounds(void **state)
+{
+	struct buf out = BUF_MAX(1 << 20);
+	struct entry e = golden_decision();
+	struct draw *many = calloc(PAWL_MAX_LEDGERS + 1, sizeof(*many));
+	struct entry_parsed p;
+	char *open;
+
+	(void)state;
+	assert_non_null(many);
+	e.decision.draws = many;
+	e.decision.n_draws = PAWL_MAX_LEDGERS;
+	entry_render(&e, &out);
+	assert_true(buf_ok(&out));
+	check_back(buf_str(&out), 9);
+	open = strstr(out.p, "\"draws\":[");
+	assert_non_null(open);
+	buf_reset(&out);
+	e.decision.n_draws++;
+	entry_render(&e, &out);
+	assert_false(buf_ok(&out));
+	free(many);
+	buf_reset(&out);
+	e = golden[4].e;
+	e.seq = 7;
+	entry_render(&e, &out);
+	assert_int_equal(entry_parse(buf_str(&out), 7, &p, NULL), 0);
+	entry_parsed_done(&p);
+	assert_int_equal(entry_parse(buf_str(&out), 8, &p, NULL), PAWL_E_TAMPERED);
+	buf_done(&out);
+}
+
+/* ---- the writer refuses what the reader would ---- */
+
+static void spoil_kind(struct entry *e)
+{
+	e->kind = ENTRY_KIND_COUNT;
+}
+static void spoil_session(struct entry *e)
+{
+	e->decision.session = 0;
+}
+static void spoil_call_kind(struct entry *e)
+{
+	e->decision.kind = CALL_KIND_COUNT;
+}
+static void spoil_amount(struct entry *e)
+{
+	e->decision.guard_money = -1;
+}
+static void spoil_tokens(struct entry *e)
+{
+	e->decision.tokens = -1;
+}
+static void spoil_code(struct entry *e)
+{
+	e->decision.why.code = REASON_COUNT;
+}
+static void spoil_unit(struct entry *e)
+{
+	e->decision.why.unit = UNIT_COUNT;
+}
+static void spoil_draws(struct entry *e)
+{
+	e->decision.draws = NULL;
+}
+static void spoil_paths(struct entry *e)
+{
+	e->decision.n_paths = 9;
+}
+static void spoil_span(struct entry *e)
+{
+	e->decision.why.retry_after_ns = -1;
+}
+static void spoil_size(struct entry *e)
+{
+	static char big[PAWL_MAX_BODY];
+
+	memset(big, 'x', sizeof(big));
+	e->decision.call = (struct str){ big, sizeof(big) };
+}
+
+static void test_writer_refuses(void **state)
+{
+	static void (*const spoil[])(struct entry *) = { spoil_kind,  spoil_session, spoil_call_kind, spoil_amount, spoil_tokens, spoil_code,
+							 spoil_unit, spoil_draws,   spoil_paths,     spoil_span,   spoil_size };
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(spoil); i++) {
+		struct entry e = golden_decision();
+
+		spoil[i](&e);
+		buf_reset(&out);
+		entry_render(&e, &out);
+		if (buf_ok(&out))
+			fail_msg("row %zu was written: %.*s", i, STR_ARG(buf_str(&out)));
+	}
+	buf_done(&out);
+}
+
+/* U14: a newline, a control byte, U+2028 in free text is one record; bytes that are not UTF-8 do not get into the log. */
+static void test_texts_U14(void **state)
+{
+	static const struct {
+		struct str in;
+		const char *out;
+	} rows[] = {
+		{ { "a\nb", 3 }, "\"a\\nb\"" },
+		{ { "a\"}\n{\"kind\":\"stop\"", 18 }, "\"a\\\"}\\n{\\\"kind\\\":\\\"stop\\\"\"" },
+		{ { "\xe2\x80\xa8", 3 }, "\"\xe2\x80\xa8\"" },
+		{ { "a\xff\n\"", 4 }, "\"a?\\n\\\"\"" },
+		{ { "a\0b", 3 }, "\"a?b\"" },
+		{ { "\xed\xa0\x80", 3 }, "\"???\"" },
+		{ { NULL, 0 }, "\"\"" },
+	};
+	struct buf out = BUF_MAX(1000);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		buf_reset(&out);
+		buf_text(&out, rows[i].in);
+		if (!str_is(buf_str(&out), rows[i].out))
+			fail_msg("row %zu: %.*s", i, STR_ARG(buf_str(&out)));
+	}
+	buf_done(&out);
+}
+
+static void test_ids(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t want; /* 0: refused */
+	} rows[] = { { "s_1", 1 },   { "s_12", 12 },	 { "s_9223372036854775807", INT64_MAX },
+		     { "s_0", 0 },   { "s_01", 0 },	 { "s_9223372036854775808", 0 },
+		     { "s_", 0 },    { "s", 0 },	 { "", 0 },
+		     { "d_1", 0 },   { "s-1", 0 },	 { "s_+1", 0 },
+		     { "s_-1", 0 },  { "s_1 ", 0 },	 { " s_1", 0 },
+		     { "s_1\n", 0 }, { "S_1", 0 },	 { "s_99999999999999999999", 0 },
+		     { "s_0x1", 0 }, { "s_1\xc2\xb2", 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		uint64_t v = 77;
+		int got = id_parse(str_of(rows[i].text), 's', &v);
+
+		if ((got == 0) != (rows[i].want != 0) || v != (rows[i].want ? rows[i].want : 77))
+			fail_msg("%s: %d, %llu", rows[i].text, got, (unsigned long long)v);
+	}
+}
+
+static void test_amounts(void **state)
+{
+	static const struct {
+		enum unit unit;
+		int64_t v;
+		const char *text;
+	} rows[] = { { UNIT_MONEY, 0, "0" },	       { UNIT_MONEY, 1, "0.000000001" },
+		     { UNIT_MONEY, 2000000, "0.002" }, { UNIT_MONEY, 5 * MONEY_PER_UNIT, "5" },
+		     { UNIT_TIME, 1500000000, "1.5" }, { UNIT_MONEY, INT64_MAX, "9223372036.854775807" },
+		     { UNIT_CALLS, 1500, "1500" },     { UNIT_TOKENS, INT64_MAX, "9223372036854775807" },
+		     { UNIT_MONEY, -1, "-0.000000001" }, { UNIT_CALLS, INT64_MIN, "-9223372036854775808" },
+		     { UNIT_MONEY, INT64_MIN, "-9223372036.854775808" } };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		char t[32];
+		size_t n = amount_text(rows[i].unit, rows[i].v, t);
+
+		assert_string_equal(t, rows[i].text);
+		assert_int_equal(n, strlen(t));
+	}
+}
+
+/* Every allocation fails once: nothing is handed out and nothing leaks. */
+static void test_no_memory(void **state)
+{
+	const char *texts[] = { decision_text, golden[1].text, golden[4].text };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(texts); i++)
+		for (long n = 1;; n++) {
+			struct entry_parsed p;
+			int got;
+
+			fail_malloc_after(n);
+			got = entry_parse(str_of(texts[i]), i == 0 ? 9 : 7, &p, NULL);
+			if (got == 0)
+				entry_parsed_done(&p);
+			if (!fail_malloc_stop()) {
+				assert_int_equal(got, 0);
+				assert_true(n > 2);
+				break;
+			}
+			if (got != PAWL_E_NOMEM)
+				fail_msg("row %zu, allocation %ld: %d", i, n, got);
+		}
+}
+
+static void test_render_no_memory(void **state)
+{
+	struct entry e = golden_decision();
+
+	(void)state;
+	for (long n = 1;; n++) {
+		struct buf out = BUF_MAX(PAWL_MAX_BODY);
+
+		fail_malloc_after(n);
+		entry_render(&e, &out);
+		if (!fail_malloc_stop()) {
+			assert_true(buf_ok(&out) && n > 2);
+			buf_done(&out);
+			break;
+		}
+		assert_false(buf_ok(&out));
+		buf_done(&out);
+	}
+}
+
+/* ---- speed: said, not judged (run with PAWL_BENCH=1) ---- */
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void test_speed(void **state)
+{
+	struct buf out = BUF_MAX(PAWL_MAX_BODY);
+	struct entry e = golden_decision();
+	const int n = 200000;
+	double t0, t1, t2;
+
+	(void)state;
+	if (!getenv("PAWL_BENCH"))
+		return;
+	t0 = seconds();
+	for (int i = 0; i < n; i++) {
+		buf_reset(&out);
+		entry_render(&e, &out);
+	}
+	t1 = seconds();
+	for (int i = 0; i < n; i++) {
+		struct entry_parsed p;
+
+		assert_int_equal(entry_parse(buf_str(&out), 9, &p, NULL), 0);
+		entry_parsed_done(&p);
+	}
+	t2 = seconds();
+	print_message("a decision of %zu bytes: render %.2f us, parse %.2f us\n", out.n, (t1 - t0) / n * 1e6, (t2 - t1) / n * 1e6);
+	buf_done(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),		 cmocka_unit_test(test_golden_decision), cmocka_unit_test(test_random_round_trip_U07),
+		cmocka_unit_test(test_mutations),	 cmocka_unit_test(test_refused),	 cmocka_unit_test(test_wrong_decision),
+		cmocka_unit_test(test_bounds),		 cmocka_unit_test(test_writer_refuses),	 cmocka_unit_test(test_texts_U14),
+		cmocka_unit_test(test_ids),		 cmocka_unit_test(test_amounts),	 cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_render_no_memory), cmocka_unit_test(test_speed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
