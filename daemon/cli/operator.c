@@ -1,0 +1,187 @@
+/* daemon/cli/operator.c - see operator.h. Speaks only the wire; what comes back is input, shown with control bytes escaped. */
+#include "daemon/cli/operator.h"
+
+#include "daemon/base/json.h"
+#include "daemon/cli/sp.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TIMEOUT_MS 5000
+#define MAX_REPLY (2u << 20)
+
+struct asked {
+	const char *verb, *dir, *socket;
+	bool json;
+};
+
+static int usage(const char *verb, FILE *out, int status)
+{
+	(void)fprintf(out,
+		      "usage: pawl %s [--dir DIR | --operator-socket PATH] [--json]\n"
+		      "%s\n"
+		      "  --dir DIR   pawld's folder (default: $PAWL_DIR, or /var/lib/pawl)\n"
+		      "Exit status: 0 done, 1 pawld could not be asked, 2 usage.\n",
+		      verb,
+		      str_is(str_of(verb), "sessions") ? "Lists the sessions that pawld holds." : "Says how pawld is: policy, log, sessions, counters, probes.");
+	return status;
+}
+
+/* A text of the reply with every byte that could move a cursor shown as \xNN. */
+static void show(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		if (c < 0x20 || c == 0x7f)
+			(void)printf("\\x%02x", c);
+		else
+			(void)putchar(c);
+	}
+}
+
+static void show_value(const struct json *j)
+{
+	switch (json_kind(j)) {
+	case JSON_KIND_STRING:
+		show(json_string(j));
+		break;
+	case JSON_KIND_INT:
+		(void)printf("%lld", (long long)json_int(j));
+		break;
+	case JSON_KIND_REAL:
+		(void)printf("%g", json_real(j));
+		break;
+	case JSON_KIND_BOOL:
+		(void)fputs(json_true(j) ? "yes" : "no", stdout);
+		break;
+	case JSON_KIND_NULL:
+		(void)putchar('-');
+		break;
+	case JSON_KIND_ARRAY:
+	case JSON_KIND_OBJECT:
+		(void)printf("(%zu)", json_size(j));
+		break;
+	}
+}
+
+/* name: value lines, objects indented below their name. The reply's depth is bounded by the parser. */
+static void show_object(const struct json *j, int indent)
+{
+	for (void *it = json_iter(j); it; it = json_iter_next(j, it)) {
+		const struct json *v = json_iter_value(it);
+
+		(void)printf("%*s", indent, "");
+		show(json_iter_key(it));
+		if (json_kind(v) == JSON_KIND_OBJECT) {
+			(void)puts(":");
+			show_object(v, indent + 2);
+			continue;
+		}
+		(void)fputs(": ", stdout);
+		show_value(v);
+		(void)putchar('\n');
+	}
+}
+
+static void show_sessions(const struct json *reply)
+{
+	static const char *const columns[] = { "session", "agent", "opened", "ended", "decisions", "executions", "reservations", "reviews" };
+	const struct json *rows = json_get(reply, "sessions");
+
+	for (size_t c = 0; c < PAWL_LEN(columns); c++)
+		(void)printf("%s%s", c ? "\t" : "", columns[c]);
+	(void)putchar('\n');
+	for (size_t i = 0; i < json_size(rows); i++) {
+		for (size_t c = 0; c < PAWL_LEN(columns); c++) {
+			const struct json *v = json_get(json_at(rows, i), columns[c]);
+
+			(void)fputs(c ? "\t" : "", stdout);
+			if (v)
+				show_value(v);
+			else
+				(void)putchar('-');
+		}
+		(void)putchar('\n');
+	}
+	if (json_true(json_get(reply, "more")))
+		(void)puts("… more; --json with the wire's `after` shows the rest");
+}
+
+static int answer(const struct asked *a, struct str body)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	struct json *reply = NULL;
+	int status = 0;
+
+	if (json_parse(body, PAWL_MAX_DEPTH + 2, &reply, &err) < 0) {
+		(void)fprintf(stderr, "pawl %s: not an answer of pawld: %s\n", a->verb, err.msg);
+		return 1;
+	}
+	if (json_get(reply, "error")) {
+		(void)fprintf(stderr, "pawl %s: ", a->verb);
+		(void)fwrite(body.p, 1, body.n, stderr);
+		(void)fputc('\n', stderr);
+		status = 1;
+	} else if (a->json) {
+		(void)fwrite(body.p, 1, body.n, stdout);
+		(void)putchar('\n');
+	} else if (str_is(str_of(a->verb), "sessions")) {
+		show_sessions(reply);
+	} else {
+		show_object(reply, 0);
+	}
+	json_free(reply);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		status = 1;
+	return status;
+}
+
+static int ask(const struct asked *a)
+{
+	struct buf out = BUF_MAX(MAX_REPLY), path = BUF_MAX(1100);
+	struct pawl_error err = { .code = PAWL_OK };
+	struct str body = str_is(str_of(a->verb), "sessions") ? STR("{\"v\":1,\"op\":\"session.list\",\"limit\":1000}") :
+								STR("{\"v\":1,\"op\":\"status\"}");
+	int status = 1;
+
+	if (a->socket)
+		buf_puts(&path, a->socket);
+	else
+		buf_printf(&path, "%s/run/operator/operator.sock", a->dir);
+	buf_putc(&path, '\0');
+	if (!buf_ok(&path))
+		(void)fprintf(stderr, "pawl %s: the path is too long\n", a->verb);
+	else if (sp_request(path.p, body, TIMEOUT_MS, &out, &err) < 0)
+		(void)fprintf(stderr, "pawl %s: %s\n", a->verb, err.msg);
+	else
+		status = answer(a, buf_str(&out));
+	buf_done(&out);
+	buf_done(&path);
+	return status;
+}
+
+int cli_operator(int argc, char **argv)
+{
+	static const struct option longs[] = { { "dir", required_argument, NULL, 'd' }, { "operator-socket", required_argument, NULL, 's' },
+					       { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+	struct asked a = { .verb = argv[0], .dir = getenv("PAWL_DIR") };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "d:jh", longs, NULL)) != -1) {
+		if (c == 'd')
+			a.dir = optarg;
+		else if (c == 's')
+			a.socket = optarg;
+		else if (c == 'j')
+			a.json = true;
+		else
+			return c == 'h' ? usage(argv[0], stdout, 0) : usage(argv[0], stderr, 2);
+	}
+	if (optind < argc)
+		return usage(argv[0], stderr, 2);
+	if (!a.dir)
+		a.dir = "/var/lib/pawl";
+	return ask(&a);
+}

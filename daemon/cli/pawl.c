@@ -1,0 +1,70 @@
+/* daemon/cli/pawl.c - main of `pawl`: finds the verb and hands it its own argv. Owns the table of verbs and nothing else.
+ * Exit statuses: 0 done, 1 failed, 2 the command line is wrong; `pawl log verify` has more, in its man page. */
+#include "daemon/base/near.h"
+#include "daemon/cli/init.h"
+#include "daemon/cli/log.h"
+#include "daemon/cli/operator.h"
+#include "daemon/cli/policy.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+
+static const struct verb {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *line;
+} verbs[] = {
+	{ "init", cli_init, "make a folder with a starter policy, keys, state, log" },
+	{ "log", cli_log, "show or verify the signed log" },
+	{ "policy", cli_policy, "check a policy file" },
+	{ "sessions", cli_operator, "list the sessions of a running pawld" },
+	{ "status", cli_operator, "how a running pawld is: policy, log, sessions, probes" },
+};
+
+static int help(FILE *out, int status)
+{
+	(void)fputs("usage: pawl VERB [OPTION...]\n\n", out);
+	for (size_t i = 0; i < PAWL_LEN(verbs); i++)
+		(void)fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].line);
+	(void)fputs("\n`pawl VERB --help` says more; `pawl --version` names the version. The daemon is pawld(8).\n", out);
+	return status;
+}
+
+static int unknown(const char *word)
+{
+	const struct verb *near = NULL;
+	size_t best = 3; /* further than two edits is another word */
+
+	for (size_t i = 0; i < PAWL_LEN(verbs); i++) {
+		size_t far = near_edits(str_of(word), str_of(verbs[i].name));
+
+		if (far < best) {
+			best = far;
+			near = &verbs[i];
+		}
+	}
+	(void)fprintf(stderr, "pawl: unknown verb \"%.40s\"", word);
+	if (near)
+		(void)fprintf(stderr, ", did you mean \"%s\"?", near->name);
+	(void)fputs("\n`pawl --help` lists them\n", stderr);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	(void)setlocale(LC_CTYPE, "C.UTF-8");
+	(void)signal(SIGPIPE, SIG_IGN); /* a closed pager is a failed write, with its own word and status */
+	if (argc < 2)
+		return help(stderr, 2);
+	if (str_is(str_of(argv[1]), "--help") || str_is(str_of(argv[1]), "-h") || str_is(str_of(argv[1]), "help"))
+		return help(stdout, 0);
+	if (str_is(str_of(argv[1]), "--version") || str_is(str_of(argv[1]), "version")) {
+		(void)puts("pawl " PAWL_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < PAWL_LEN(verbs); i++)
+		if (str_is(str_of(argv[1]), verbs[i].name))
+			return verbs[i].run(argc - 1, argv + 1);
+	return unknown(argv[1]);
+}

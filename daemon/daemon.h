@@ -1,0 +1,57 @@
+/* daemon/daemon.h - all that the judging process holds; main() has the only one and passes it down. */
+#ifndef PAWL_DAEMON_H
+#define PAWL_DAEMON_H
+#include "daemon/base/clock.h"
+#include "daemon/confine.h"
+#include "daemon/mediate.h"
+#include "daemon/options.h"
+
+#include <sys/types.h>
+
+#define DAEMON_PROBES (CONFINE_PROBES + 2)
+struct ipc;
+struct daemon {
+	const struct options *opt;
+	pid_t watcher; /* 0: none */
+	int peer;      /* to the watcher, -1: none */
+	struct clock clock;
+	struct sign_key *key;
+	char origin[PAWL_MAX_ORIGIN + 1];
+	struct private_store *priv;
+	struct journal *journal;
+	struct journal_recovery recovery;
+	struct committer *committer;
+	struct sessions *sessions;
+	struct mediator m;
+	bool m_up;
+	struct ipc *agent_door, *operator_door;
+	struct probe probes[DAEMON_PROBES];
+	size_t n_probes;
+	bool same_uid;	      /* agents and operator share a uid: P4, P6, P7 hold only in part */
+	char *policy_text;    /* as loaded, for policy.show */
+	size_t policy_text_n;
+	int64_t started_ns, policy_loaded_ns;
+};
+
+/* Opens everything but the doors, replays the log, writes the start entry and waits until it is durable. daemon_close() ends any half. */
+PAWL_MUST_USE int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, struct pawl_error *err);
+void daemon_close(struct daemon *d);
+/* Loads the policy file; problems go to the operational log, one line each. */
+PAWL_MUST_USE int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err);
+/* HUP: whole new or whole old; either way an entry. */
+void daemon_reload(struct daemon *d);
+/* --check: policy, key, folders, log; prints what it finds. */
+PAWL_MUST_USE int daemon_check(struct daemon *d, struct pawl_error *err);
+
+/* What the loop needs of the doors and the watcher; main.c passes it, since the hall includes neither room. */
+struct door_calls {
+	int (*open)(struct daemon *d, struct pawl_error *err);
+	void (*close)(struct daemon *d);
+	int (*fd)(const struct daemon *d, int which); /* 0 agent, 1 operator */
+	bool (*serve)(struct daemon *d, int which);   /* takes a bounded number of requests; true: more may wait */
+	bool (*watcher_gone)(struct daemon *d);	      /* d->peer is readable */
+};
+/* Until TERM or until the watcher is gone; then drains, writes a stop entry and returns an exit status. */
+int loop_run(struct daemon *d, const struct door_calls *doors);
+
+#endif

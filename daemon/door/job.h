@@ -1,0 +1,27 @@
+/* daemon/door/job.h - one request on its way to an answer: shared by dispatch.c (which op) and the handlers (agent.c, operator.c). */
+#ifndef PAWL_JOB_H
+#define PAWL_JOB_H
+#include "daemon/daemon.h"
+#include "daemon/door/ipc.h"
+#include "daemon/door/reply.h"
+#include "daemon/door/wire.h"
+
+struct job {
+	struct daemon *d;
+	struct ipc *door;
+	struct ipc_msg msg;
+	struct request rq;
+	uint8_t token[32]; /* session.open: shown once, then wiped */
+};
+/* A handler writes the answer into out and returns 0, or hands the job to the spine and returns 1 (it is no longer ours). */
+typedef int job_handler(struct job *job, struct buf *out);
+job_handler handle_hello, handle_open, handle_close, handle_state, handle_decide, handle_settle, handle_heartbeat; /* agent.c */
+job_handler handle_status, handle_session_list, handle_policy_show;						   /* operator.c */
+/* The spine's answer as bytes (agent.c). */
+void answer_text(struct job *job, const struct answer *ans, struct buf *out);
+
+/* What hello and status both say. */
+#define JOB_PROMISES 11
+size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PROMISES]);
+void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key);
+#endif

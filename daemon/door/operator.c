@@ -1,0 +1,90 @@
+/* daemon/door/operator.c - the operator door's operations that change nothing, and what hello and status share. Owns nothing; see job.h. */
+#include "daemon/door/job.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PROMISES])
+{
+	const struct str same = STR("agents and operator share one uid: code that attacks pawld's own files is not held");
+	size_t n = 0;
+
+	out[n++] = (struct reply_fact){ STR("P3"), STR("off"), STR("sticky denials are not built yet") };
+	if (d->same_uid) {
+		out[n++] = (struct reply_fact){ STR("P4"), STR("partial"), same };
+		out[n++] = (struct reply_fact){ STR("P6"), STR("partial"), same };
+		out[n++] = (struct reply_fact){ STR("P7"), STR("partial"), same };
+	}
+	out[n++] = (struct reply_fact){ STR("P10"), STR("off"), STR("the kernel watch is not built yet") };
+	return n;
+}
+
+void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key)
+{
+	vkey_text(sign_key_vkey(d->key), key);
+	*ret = (struct reply_log){ .origin = str_of(d->origin), .key = buf_str(key), .seq = state_next_seq(d->m.durable), .unavailable = !d->m.open,
+				   .why = str_of(d->m.closed_why) };
+}
+
+int handle_status(struct job *job, struct buf *out)
+{
+	const struct daemon *d = job->d;
+	const struct mediator *m = &d->m;
+	const struct session_state *who;
+	struct reply_fact promises[JOB_PROMISES], probes[DAEMON_PROBES];
+	struct buf key = BUF_MAX(512);
+	char hex[65];
+	struct reply_status s = { .watcher_pid = d->watcher, .rest_pid = getpid(), .started = d->started_ns, .now = clock_now(&d->clock),
+				  .wall = clock_wall(&d->clock), .policy_loaded = d->policy_loaded_ns, .policy_name = m->policy->name,
+				  .mode = STR("enforce"), .fallback = m->policy->fallback, .allow = m->count.answers[VERDICT_ALLOW],
+				  .review = m->count.answers[VERDICT_REVIEW], .deny = m->count.answers[VERDICT_DENY], .settles = m->count.settles,
+				  .malformed = m->count.malformed, .unauthenticated = m->count.unauthenticated, .throttled = m->count.throttled,
+				  .oversized = m->count.oversized + ipc_oversized(d->agent_door) + ipc_oversized(d->operator_door), .probes = probes, .n_probes = d->n_probes, .promises = promises };
+
+	(void)sodium_bin2hex(hex, sizeof(hex), m->policy->hash, 32);
+	s.policy_hash = (struct str){ hex, 64 };
+	for (size_t i = 0; i < d->n_probes; i++)
+		probes[i] = (struct reply_fact){ str_of(d->probes[i].name), str_of(probe_state_name(d->probes[i].state)), str_of(d->probes[i].why) };
+	s.n_promises = job_promises(d, promises);
+	job_log(d, &s.log, &key);
+	for (uint64_t after = 0; (who = state_session_after(m->durable, after)); after = who->id) {
+		s.kept++;
+		s.live += who->end == SESSION_LIVE;
+	}
+	reply_status(&s, out);
+	buf_done(&key);
+	return 0;
+}
+
+int handle_session_list(struct job *job, struct buf *out)
+{
+	enum { MAX_ROWS = 1000 };
+	const struct mediator *m = &job->d->m;
+	struct reply_session rows[MAX_ROWS];
+	const struct session_state *who;
+	uint64_t after = job->rq.after;
+	size_t n = 0;
+
+	for (; (int64_t)n < job->rq.list_limit && n < MAX_ROWS && (who = state_session_after(m->durable, after)); after = who->id) {
+		const struct live *lv = sessions_get(m->sessions, who->id);
+
+		rows[n] = (struct reply_session){ .session = who->id, .agent = who->agent, .opened = who->opened_ns, .decisions = who->decisions,
+						  .executions = who->executions, .reservations = who->open_reservations, .reviews = who->pending_cards };
+		rows[n].expires = who->end != SESSION_LIVE ? who->ended_ns : lv ? lv->lease_until : 0;
+		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : STR_NONE;
+		n++;
+	}
+	reply_session_list(rows, n, state_session_after(m->durable, after) != NULL, out);
+	return 0;
+}
+
+int handle_policy_show(struct job *job, struct buf *out)
+{
+	const struct daemon *d = job->d;
+	char hex[65];
+	struct reply_policy p = { d->m.policy->name, { hex, 64 }, str_of(d->opt->policy), { d->policy_text, d->policy_text_n } };
+
+	(void)sodium_bin2hex(hex, sizeof(hex), d->m.policy->hash, 32);
+	reply_policy_show(&p, out);
+	return 0;
+}

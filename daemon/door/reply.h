@@ -1,0 +1,104 @@
+/* daemon/door/reply.h - replies as bytes (docs/wire.md). Pure: values in, JSON appended to out; a failure is only
+ * out->failed. Owns nothing. Knows no daemon, no policy and no state: the handlers fill these plain structs. */
+#ifndef PAWL_REPLY_H
+#define PAWL_REPLY_H
+#include "daemon/base/buf.h"
+#include "daemon/door/wire.h"
+#include "pawl/entry.h"
+
+/* The two answers that must be the same bytes after a restart: made of the entry (as judged or as read back) and its
+ * signed note. */
+void reply_decide(const struct entry *e, struct str note, struct buf *out);
+void reply_settle(const struct entry *e, struct str note,
+		  struct buf *out); /* a settle entry, or the loss of a late one */
+/* The only verdict without an entry: the log cannot be written. call: STR_NONE when not known. message "": a stock one.
+ */
+void reply_unavailable_decide(struct str call, const char *message, struct buf *out);
+
+/* op OP_NONE: null. field "" or NULL: null. retry_after_ns 0: none. */
+void reply_error(enum wire_op op, enum reason_code code, const char *field, const char *message, int64_t retry_after_ns,
+		 struct buf *out);
+
+struct reply_open {
+	uint64_t session, seq;
+	uint8_t token[32];
+	int64_t expires, lease_ns;
+	struct str mode; /* "enforce" */
+};
+void reply_open(const struct reply_open *o, struct buf *out);
+void reply_close(uint64_t session, uint64_t seq, struct buf *out);
+void reply_heartbeat(uint64_t session, int64_t expires, struct buf *out);
+
+struct reply_fact { /* a promise or a probe: name -> {"state":…,"why":…} */
+	struct str name, state, why;
+};
+struct reply_log {
+	struct str origin, key; /* key: the entry vkey */
+	uint64_t seq;           /* the next one */
+	bool unavailable;       /* status only */
+	struct str why;         /* status only */
+};
+struct reply_hello {
+	struct str policy_name, policy_hash /* hex */, currency, mode;
+	enum verdict fallback; /* `default` */
+	bool attended;
+	struct reply_log log;
+	struct str watch_state, watch_why;
+	const struct reply_fact *promises;
+	size_t n_promises;
+};
+void reply_hello(const struct reply_hello *h, struct buf *out);
+
+struct reply_review {
+	uint64_t card;
+	int64_t expires;
+};
+struct reply_state {
+	uint64_t session;
+	struct str agent;
+	int64_t opened, expires;
+	struct str ended; /* "closed", "stale" or STR_NONE */
+	int64_t decisions, executions;
+	const struct draw *ledgers; /* used as of now; amount is not looked at */
+	size_t n_ledgers;
+	struct str currency;
+	const uint64_t *open; /* decisions */
+	size_t n_open;
+	const struct reply_review *reviews;
+	size_t n_reviews;
+};
+void reply_state(const struct reply_state *s, struct buf *out);
+
+/* ---- operator door ---- */
+struct reply_status {
+	int64_t watcher_pid /* 0: none */, rest_pid;
+	int64_t started, now, wall, policy_loaded;
+	struct str policy_name, policy_hash, mode;
+	enum verdict fallback;
+	struct reply_log log;
+	uint64_t live, kept; /* sessions */
+	uint64_t allow, review, deny, settles, malformed, unauthenticated, throttled, oversized;
+	const struct reply_fact *probes, *promises;
+	size_t n_probes, n_promises;
+};
+void reply_status(const struct reply_status *s, struct buf *out);
+
+struct reply_session {
+	uint64_t session;
+	struct str agent;
+	int64_t opened, expires;
+	struct str ended;
+	int64_t decisions, executions, reservations, reviews;
+};
+void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct buf *out);
+
+struct reply_policy {
+	struct str name, hash, file, text;
+};
+void reply_policy_show(const struct reply_policy *p, struct buf *out);
+
+/* Shared by reply*.c. The budgets of rows[0..n) (of `stride` bytes each, a struct draw first) as one object; of several
+ * ledgers of one budget the tightest is shown. taken: amount counts as used. */
+void reply_remaining(const void *rows, size_t stride, size_t n, bool taken, struct str currency, struct buf *out);
+void reply_head(enum wire_op op, struct buf *out); /* {"v":1,"op":…  */
+#endif

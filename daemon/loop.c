@@ -1,0 +1,146 @@
+/* daemon/loop.c - epoll over the doors, the committer, the watcher and deadlines; signals come in only while it sleeps. No policy knowledge. */
+#include "daemon/daemon.h"
+
+#include "daemon/base/oplog.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* The one exception to "no globals": set by the handler, read by the loop. Signals are let in only inside epoll_pwait(). */
+static volatile sig_atomic_t asked;
+enum { ASKED_RELOAD = 1, ASKED_STOP = 2 };
+
+static void on_signal(int sig)
+{
+	if (sig != SIGHUP)
+		asked = ASKED_STOP;
+	else if (asked == 0)
+		asked = ASKED_RELOAD;
+}
+
+enum { WHAT_AGENT, WHAT_OPERATOR, WHAT_COMMITTER, WHAT_PEER };
+
+static int watch_fd(int ep, int fd, uint32_t what, struct pawl_error *err)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = what };
+
+	if (fd >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return pawl_fail_errno(err, "epoll_ctl");
+	return 0;
+}
+
+static int watch_all(struct daemon *d, const struct door_calls *doors, int ep, struct pawl_error *err)
+{
+	int r = watch_fd(ep, doors->fd(d, 0), WHAT_AGENT, err);
+
+	if (r == 0)
+		r = watch_fd(ep, doors->fd(d, 1), WHAT_OPERATOR, err);
+	if (r == 0)
+		r = watch_fd(ep, committer_fd(d->committer), WHAT_COMMITTER, err);
+	if (r == 0)
+		r = watch_fd(ep, d->peer, WHAT_PEER, err);
+	return r;
+}
+
+static int sleep_ms(int64_t now, int64_t next)
+{
+	int64_t ms;
+
+	if (next <= now)
+		return 0;
+	ms = (next - now) / 1000000 + 1;
+	return ms > 60000 ? 60000 : (int)ms;
+}
+
+/* more: of the two doors, which has requests left that no descriptor will tell of again. */
+static void handle(struct daemon *d, const struct door_calls *doors, uint32_t what, bool more[static 2])
+{
+	switch (what) {
+	case WHAT_AGENT:
+	case WHAT_OPERATOR:
+		more[what == WHAT_OPERATOR] = true; /* served below, the rest of the events first */
+		break;
+	case WHAT_COMMITTER:
+		mediate_reap(&d->m);
+		break;
+	default:
+		if (doors->watcher_gone(d)) {
+			oplog(OPLOG_WARN, "the watcher is gone; draining");
+			asked = ASKED_STOP;
+		}
+	}
+}
+
+/* Answers what was taken, then says in the log that this was an orderly end. */
+static void drain(struct daemon *d)
+{
+	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
+	struct refusal no;
+
+	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
+		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
+	while (mediate_owed(&d->m)) {
+		struct pollfd p = { committer_fd(d->committer), POLLIN, 0 };
+
+		if (poll(&p, 1, 1000) > 0)
+			mediate_reap(&d->m);
+		else
+			(void)mediate_tick(&d->m, clock_now(&d->clock));
+	}
+}
+
+static void catch_signals(sigset_t *ret_sleeping)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	(void)sigemptyset(&sa.sa_mask);
+	(void)sigaction(SIGTERM, &sa, NULL);
+	(void)sigaction(SIGINT, &sa, NULL);
+	(void)sigaction(SIGHUP, &sa, NULL);
+	sa.sa_handler = SIG_IGN;
+	(void)sigaction(SIGPIPE, &sa, NULL);
+	(void)sigprocmask(SIG_SETMASK, NULL, ret_sleeping);
+	(void)sigdelset(ret_sleeping, SIGTERM);
+	(void)sigdelset(ret_sleeping, SIGINT);
+	(void)sigdelset(ret_sleeping, SIGHUP);
+}
+
+int loop_run(struct daemon *d, const struct door_calls *doors)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	struct epoll_event ev[8];
+	bool more[2] = { false, false };
+	sigset_t sleeping;
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	catch_signals(&sleeping);
+	if (ep < 0 || watch_all(d, doors, ep, &err) < 0) {
+		oplog(OPLOG_ERROR, "cannot watch descriptors: %s", err.code ? err.msg : "epoll_create1");
+		return EXIT_SOFTWARE;
+	}
+	while (asked != ASKED_STOP) {
+		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now);
+		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] ? 0 : sleep_ms(now, next), &sleeping);
+
+		if (n < 0 && errno != EINTR) {
+			oplog(OPLOG_ERROR, "epoll_pwait failed (%d)", errno);
+			break;
+		}
+		for (int i = 0; i < n; i++)
+			handle(d, doors, ev[i].data.u32, more);
+		for (int which = 0; which < 2; which++)
+			if (more[which])
+				more[which] = doors->serve(d, which);
+		if (asked == ASKED_RELOAD) {
+			asked = 0;
+			daemon_reload(d);
+		}
+	}
+	drain(d);
+	(void)close(ep);
+	return asked == ASKED_STOP ? EXIT_DONE : EXIT_SOFTWARE;
+}

@@ -1,0 +1,146 @@
+/* daemon/main.c - start order: options, lock, pid file, fork, confinement, log, doors, loop. May use any room. */
+#include "daemon/base/oplog.h"
+#include "daemon/daemon.h"
+#include "daemon/door/dispatch.h"
+#include "daemon/resolve.h"
+#include "daemon/safe.h"
+#include "daemon/watch/peer.h"
+#include "daemon/watch/watcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_DESCRIPTORS 1100 /* both doors full (daemon/door/dispatch.c), and the files */
+
+static bool watcher_gone(struct daemon *d)
+{
+	enum peer_kind kind;
+	char payload[64];
+	size_t n;
+
+	return peer_recv(d->peer, &kind, payload, sizeof(payload), &n, NULL) <= 0;
+}
+
+static int serve(struct daemon *d, struct pawl_error *err)
+{
+	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, watcher_gone };
+	struct resolver resolver = { resolve_path, NULL };
+	int r = confine(d->opt, d->probes, err), status;
+
+	d->n_probes = CONFINE_PROBES;
+	if (r == 0)
+		r = daemon_open(d, dispatch_done, resolver, err);
+	if (r == 0)
+		r = doors.open(d, err);
+	if (r < 0)
+		return r;
+	if (d->peer >= 0)
+		r = peer_send(d->peer, PEER_READY, NULL, 0, err);
+	if (r < 0)
+		return r;
+	oplog(OPLOG_INFO, "ready: agent %s", d->opt->socket);
+	status = loop_run(d, &doors);
+	doors.close(d);
+	return status == EXIT_DONE ? 0 : pawl_fail(err, PAWL_E_SYS, "the loop ended");
+}
+
+/* The rest: everything but the watcher. Returns an exit status. */
+static int rest(void *arg, int peer)
+{
+	const struct options *opt = arg;
+	struct daemon d = { .opt = opt, .peer = peer, .watcher = peer >= 0 ? getppid() : 0 };
+	struct pawl_error err = { .code = PAWL_OK };
+	int r = serve(&d, &err);
+
+	if (r < 0)
+		oplog_error("cannot go on", &err);
+	daemon_close(&d);
+	return r < 0 ? exit_status_of(&err) : EXIT_DONE;
+}
+
+static int check(const struct options *opt)
+{
+	struct daemon d = { .opt = opt, .peer = -1 };
+	struct pawl_error err = { .code = PAWL_OK };
+	int r = daemon_check(&d, &err);
+
+	if (r < 0)
+		oplog_error("check", &err);
+	else
+		(void)puts("all is well");
+	daemon_close(&d);
+	return r < 0 ? exit_status_of(&err) : EXIT_DONE;
+}
+
+static void block_signals(void)
+{
+	struct rlimit lim = { MAX_DESCRIPTORS, MAX_DESCRIPTORS };
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGSEGV); /* a crash is a crash */
+	(void)sigdelset(&all, SIGBUS);
+	(void)sigdelset(&all, SIGFPE);
+	(void)sigdelset(&all, SIGILL);
+	(void)sigdelset(&all, SIGABRT);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+/* Descriptors 0, 1 and 2 exist, so that none of ours can be taken for them. */
+static int hold_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int run(struct options *opt, struct pawl_error *err)
+{
+	int lock, status;
+	int r = safe_lock(opt->state, &lock, err); /* the log has its own: daemon/log/journal.h */
+
+	if (r == 0)
+		r = safe_pid_file(opt->pid_file, err);
+	if (r < 0) {
+		oplog_error("cannot start", err);
+		return exit_status_of(err);
+	}
+	block_signals();
+	status = opt->no_watch ? rest(opt, -1) : watcher_run(rest, opt);
+	(void)unlink(opt->pid_file);
+	return status; /* the lock goes with the process */
+}
+
+int main(int argc, char **argv)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	struct options opt;
+
+	if (hold_standard_fds() < 0 || sodium_init() < 0)
+		return EXIT_SOFTWARE;
+	if (options_parse(argc, argv, &opt, &err) < 0) {
+		oplog_error("options", &err);
+		return exit_status_of(&err);
+	}
+	(void)umask(077);
+	if (opt.help) {
+		options_help();
+		return EXIT_DONE;
+	}
+	if (opt.version) {
+		(void)puts("pawld " PAWL_VERSION);
+		return EXIT_DONE;
+	}
+	return opt.check ? check(&opt) : run(&opt, &err);
+}

@@ -1,0 +1,106 @@
+/* daemon/mediate.h - the spine, for all doors: due deadlines, who is asking, facts, judge, entry, committer, answer. It owns the order of
+ * these steps and nothing else. One thread; an answer leaves only after its entry is durable; every failure is a no. */
+#ifndef PAWL_MEDIATE_H
+#define PAWL_MEDIATE_H
+#include "daemon/base/clock.h"
+#include "daemon/log/committer.h"
+#include "daemon/pending.h"
+#include "daemon/session.h"
+#include "daemon/store/private.h"
+#include "pawl/settle.h"
+
+/* What a caller gets in the end. */
+struct answer {
+	const struct entry *e; /* NULL: refused, see no */
+	struct str note;       /* the signed entry */
+	enum reason_code no;   /* log_unavailable and friends */
+	const char *message;
+};
+typedef void mediate_done(void *cookie, const struct answer *ans);
+
+/* A refusal without an entry: nothing has changed. */
+struct refusal {
+	enum reason_code code;
+	int64_t retry_after_ns;
+	struct pawl_error err; /* msg and field */
+};
+
+struct mediate_counters {
+	uint64_t answers[4]; /* by verdict */
+	uint64_t settles, malformed, unauthenticated, throttled, oversized, unavailable;
+};
+
+struct mediator {
+	/* borrowed, for as long as the mediator lives */
+	const struct clock *clock;
+	struct journal *journal;
+	struct committer *committer;
+	struct sessions *sessions;
+	struct resolver resolver;
+	mediate_done *done;
+	/* owned */
+	struct policy *policy;
+	struct state *state;   /* what has been judged */
+	struct state *durable; /* what is on disk: the same entries, some time later */
+	struct pending_queue pending;
+	struct buf body, args;
+	bool open;	       /* false: the log cannot be written; everything is denied */
+	int64_t retry_at;
+	char closed_why[256];
+	struct bucket agent_bucket; /* of agent `local`, the only one until agents are enrolled */
+	int64_t throttled;	    /* since the last summary */
+	int64_t throttle_at;	    /* when the next one is due; 0 = none */
+	int64_t sweep_at;
+	struct mediate_counters count;
+};
+
+/* The caller fills what is borrowed, and policy, state and durable, which m owns from here on. state and durable are equal copies of what the
+ * log says. Everything else is set here. */
+void mediate_init(struct mediator *m);
+void mediate_end(struct mediator *m); /* frees what it owns; pending answers are refused as unavailable first */
+
+/* 0: queued, done(cookie) is called once, later (never from inside the call). Negative: *no says why, done is not called. */
+struct decide_args {
+	uint64_t session;
+	const uint8_t *token;
+	const struct request_call *call;
+};
+PAWL_MUST_USE int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie, struct refusal *no);
+
+struct settle_args {
+	uint64_t session, decision;
+	const uint8_t *token;
+	struct report report;
+	bool has_result, has_error, has_error_sha256;
+	uint8_t result_sha256[32], error_sha256[32];
+	int64_t result_bytes, duration_ns;
+	struct str error_kind;
+};
+PAWL_MUST_USE int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie, struct refusal *no);
+
+struct open_args {
+	struct str agent, root_dir;
+	const struct json *labels;
+	bool has_limit[UNIT_COUNT];
+	int64_t limit[UNIT_COUNT];
+	uint8_t token[32]; /* fresh random bytes */
+};
+PAWL_MUST_USE int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, struct refusal *no);
+PAWL_MUST_USE int mediate_close(struct mediator *m, uint64_t session, const uint8_t *token, void *cookie, struct refusal *no);
+/* Renews the lease; the session as it is on disk. NULL: unauthenticated. No entry. */
+const struct session_state *mediate_session(struct mediator *m, uint64_t session, const uint8_t *token, struct live **ret_live);
+
+PAWL_MUST_USE int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no);
+PAWL_MUST_USE int mediate_stop(struct mediator *m, struct str why, struct refusal *no);
+PAWL_MUST_USE int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no);
+/* pol: a new policy, owned from here on 0. pol NULL and refused not empty: the news that a file was refused, and why.
+ * pol NULL and nothing refused: an entry that says which policy is in force. */
+PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, struct refusal *no);
+
+/* Results of the committer: call when committer_fd() is readable. */
+void mediate_reap(struct mediator *m);
+/* Writes what is due at now and tries a closed log again; returns the next moment to be called (log time), INT64_MAX for never. */
+int64_t mediate_tick(struct mediator *m, int64_t now);
+/* How many answers are still owed. */
+size_t mediate_owed(const struct mediator *m);
+#endif

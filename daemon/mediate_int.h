@@ -1,0 +1,24 @@
+/* daemon/mediate_int.h - what mediate.c (order, queue, recovery) lends to mediate_ops.c (one function an operation). */
+#ifndef PAWL_MEDIATE_INT_H
+#define PAWL_MEDIATE_INT_H
+#include "daemon/mediate.h"
+
+/* One entry on its way: rendered, room made everywhere, applied, pushed. Nothing has changed when it is refused. */
+struct submission {
+	struct entry *e; /* seq, now and wall are filled in by mediate_entry() */
+	void *cookie;
+	uint64_t tree;		/* with secret: for the private store */
+	const uint8_t *secret;	/* NULL: none */
+};
+PAWL_MUST_USE int mediate_submit(struct mediator *m, const struct submission *s, struct refusal *no);
+/* The same entry again, as an answer to cookie, once it is durable. */
+PAWL_MUST_USE int mediate_again(struct mediator *m, uint64_t seq, void *cookie, struct refusal *no);
+struct entry mediate_entry(const struct mediator *m, enum entry_kind kind, int64_t now);
+/* Entries of all deadlines <= now, in order; the log must be open. */
+PAWL_MUST_USE int mediate_due(struct mediator *m, int64_t now, struct refusal *no);
+/* What a reader may be told about: judged while the log is open, else durable. */
+const struct state *mediate_view(const struct mediator *m);
+
+PAWL_PRINTF(3, 4) int refuse(struct refusal *no, enum reason_code code, const char *fmt, ...);
+int refuse_err(struct refusal *no, const struct pawl_error *err); /* maps codes to reasons */
+#endif

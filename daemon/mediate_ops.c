@@ -1,0 +1,343 @@
+/* daemon/mediate_ops.c - one function an operation: who, what is due, law, entry. The order is mediate.c's; the answers are the doors'.
+ * Must not touch sockets, files or SQL. */
+#include "daemon/mediate_int.h"
+
+#include "policy/canon.h"
+#include "policy/laws.h"
+#include "daemon/log/entry.h"
+
+#include <sodium.h>
+
+/* HMAC-SHA-256(salt, value), salt = HMAC-SHA-256(tree secret, sequence || field): docs/audit-format.md, "Private values". */
+static void private_mac(const uint8_t secret[static 32], uint64_t seq, const char *field, struct str value, uint8_t out[static 32])
+{
+	uint8_t salt[32], number[8];
+	crypto_auth_hmacsha256_state h;
+
+	for (int i = 0; i < 8; i++)
+		number[i] = (uint8_t)(seq >> (56 - 8 * i));
+	crypto_auth_hmacsha256_init(&h, secret, 32);
+	crypto_auth_hmacsha256_update(&h, number, sizeof(number));
+	crypto_auth_hmacsha256_update(&h, (const uint8_t *)field, strlen(field));
+	crypto_auth_hmacsha256_final(&h, salt);
+	(void)crypto_auth_hmacsha256(out, (const uint8_t *)value.p, value.n, salt);
+	sodium_memzero(salt, sizeof(salt));
+}
+
+/* The session behind a token, its lease renewed. An ended session is still somebody: the judge says how it ended. */
+static const struct session_state *who_asks(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live,
+					    struct refusal *no)
+{
+	const struct session_state *who = sessions_auth(m->sessions, mediate_view(m), id, token, ret_live);
+
+	if (!who) { /* counted, never an entry: a stranger must not fill the log */
+		m->count.unauthenticated++;
+		(void)refuse(no, REASON_UNAUTHENTICATED, "unknown session, or not its token");
+		no->err.code = PAWL_E_AUTH;
+		return NULL;
+	}
+	if (who->end == SESSION_LIVE)
+		sessions_renew(*ret_live, who->lease_ns, now);
+	return who;
+}
+
+/* The log is open and holds every deadline up to now: only then may anything be judged. */
+static int ready(struct mediator *m, int64_t now, struct refusal *no)
+{
+	if (!m->open) {
+		m->count.unavailable++;
+		return refuse(no, REASON_LOG_UNAVAILABLE, "the log cannot be written: %s", m->closed_why);
+	}
+	return mediate_due(m, now, no);
+}
+
+static int throttled(struct mediator *m, struct bucket *mine, int64_t now, struct refusal *no)
+{
+	int64_t wait = 0;
+	const char *whose = NULL;
+
+	if (mine && !bucket_take(mine, &m->policy->limits, now, &wait))
+		whose = "session";
+	else if (!bucket_take(&m->agent_bucket, &m->policy->limits, now, &wait))
+		whose = "agent";
+	if (!whose)
+		return 0;
+	m->throttled++;
+	m->count.throttled++;
+	if (m->throttle_at == 0)
+		m->throttle_at = add_sat(now, NS_PER_SEC);
+	(void)refuse(no, REASON_THROTTLED, "this %s asks more than %lld times a second (limits.decide; burst %lld)", whose,
+		     (long long)m->policy->limits.per_second, (long long)m->policy->limits.burst);
+	no->retry_after_ns = wait;
+	return no->err.code;
+}
+
+/* How the call ended that this one repeats: for the agent that lost the first answer. */
+static void add_settled(struct mediator *m, const struct call_state *call, struct entry_decision *d)
+{
+	struct buf note = BUF_MAX(PAWL_MAX_NOTE);
+	struct entry_parsed old;
+	struct entry_view view;
+	const struct entry_settle *s;
+
+	d->settled = call->outcome;
+	if (call->settled && call->settled < state_next_seq(m->durable) && journal_read(m->journal, call->settled, &note, NULL) == 0 &&
+	    entry_view_parse(buf_str(&note), &view, NULL) == 0 && entry_parse(view.body, call->settled, &old, NULL) == 0) {
+		s = old.e.kind == ENTRY_SETTLE ? &old.e.settle : &old.e.loss.late;
+		if ((old.e.kind == ENTRY_SETTLE || (old.e.kind == ENTRY_LOSS && old.e.loss.what == LOSS_LATE_SETTLE)) && s->has_result) {
+			d->has_settled_result = true;
+			memcpy(d->settled_result, s->result_mac, sizeof(d->settled_result));
+		}
+		entry_parsed_done(&old);
+	}
+	buf_done(&note);
+}
+
+int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie, struct refusal *no)
+{
+	int64_t now = clock_now(m->clock); /* read once: due deadlines, judge and entry see the same moment */
+	struct pawl_error err = { .code = PAWL_OK };
+	const struct session_state *who;
+	struct judgement j;
+	struct facts facts;
+	struct caller caller;
+	struct live *lv;
+	struct entry e;
+	bool reused;
+	int r;
+
+	who = who_asks(m, a->session, a->token, now, &lv, no);
+	if (!who)
+		return PAWL_E_AUTH;
+	r = throttled(m, &lv->bucket, now, no);
+	if (r == 0)
+		r = ready(m, now, no);
+	if (r < 0)
+		return r;
+	who = state_session(m->state, a->session); /* what was due may have ended it */
+	if (!who)
+		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
+	caller = (struct caller){ .session = who->id, .root = who->root, .agent = who->agent, .labels = lv->labels,
+				  .root_dir = who->root_dir, .secret = lv->secret };
+	if (facts_of(m->policy, a->call, &caller, &m->resolver, &m->args, &facts, &err) < 0) { /* the last look at arguments */
+		m->count.malformed += err.code == PAWL_E_MALFORMED;
+		return refuse_err(no, &err);
+	}
+	judge(m->policy, m->state, &facts, now, &j);
+	if (j.replay)
+		return mediate_again(m, j.why.refers, cookie, no);
+	e = mediate_entry(m, ENTRY_DECISION, now);
+	entry_from_judgement(m->policy, a->call, &facts, &j, e.now, e.wall, e.seq, &e);
+	private_mac(lv->secret, e.seq, "args", facts.canon_args, e.decision.args_mac);
+	if (j.why.code == REASON_ALREADY_SETTLED) {
+		const struct call_state *call = state_call(m->state, who->id, facts.call_hash, facts.key, &reused);
+
+		if (call)
+			add_settled(m, call, &e.decision);
+	}
+	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+}
+
+static void settle_same(const uint8_t secret[static 32], const struct settle_args *a, uint8_t out[static 16])
+{
+	const struct report *rep = &a->report;
+	int64_t number[] = { (int64_t)a->decision, rep->outcome, rep->has_money, rep->money, rep->has_tokens, rep->tokens,
+			     a->has_result, a->result_bytes, a->has_error, a->has_error_sha256, a->duration_ns };
+	static const char domain[] = "pawl/settle";
+	crypto_generichash_state h;
+
+	(void)crypto_generichash_init(&h, secret, 32, 16);
+	(void)crypto_generichash_update(&h, (const uint8_t *)domain, sizeof(domain)); /* with its NUL */
+	(void)crypto_generichash_update(&h, (const uint8_t *)number, sizeof(number));
+	(void)crypto_generichash_update(&h, a->result_sha256, sizeof(a->result_sha256));
+	(void)crypto_generichash_update(&h, a->error_sha256, sizeof(a->error_sha256));
+	(void)crypto_generichash_update(&h, (const uint8_t *)(a->error_kind.p ? a->error_kind.p : ""), a->error_kind.n);
+	(void)crypto_generichash_final(&h, out, 16);
+}
+
+static void settle_body(struct mediator *m, const struct settle_args *a, const uint8_t *secret, uint64_t seq, struct entry_settle *s)
+{
+	s->session = a->session;
+	s->decision = a->decision;
+	s->outcome = a->report.outcome;
+	s->money_unit = m->policy->currency;
+	s->has_money = a->report.has_money;
+	s->money = a->report.money;
+	s->has_tokens = a->report.has_tokens;
+	s->tokens = a->report.tokens;
+	s->has_result = a->has_result;
+	s->result_bytes = a->result_bytes;
+	s->has_error = a->has_error;
+	s->error_kind = a->error_kind;
+	s->duration_ns = a->duration_ns;
+	if (a->has_result)
+		private_mac(secret, seq, "result", (struct str){ (const char *)a->result_sha256, 32 }, s->result_mac);
+	if (a->has_error_sha256)
+		private_mac(secret, seq, "error", (struct str){ (const char *)a->error_sha256, 32 }, s->error_mac);
+}
+
+int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie, struct refusal *no)
+{
+	static const uint8_t unreported[16];
+	int64_t now = clock_now(m->clock);
+	struct charge charges[PAWL_MAX_LEDGERS];
+	struct pawl_error err = { .code = PAWL_OK };
+	struct entry_settle body = { .session = 0 };
+	const struct call_state *call;
+	struct live *lv;
+	struct entry e;
+	int r;
+
+	if (!who_asks(m, a->session, a->token, now, &lv, no))
+		return PAWL_E_AUTH;
+	r = ready(m, now, no);
+	if (r < 0)
+		return r;
+	call = state_decision(m->state, a->decision);
+	if (!call || call->session != a->session || call->answer != VERDICT_ALLOW) {
+		m->count.malformed++;
+		(void)pawl_fail_field(&err, "decision", "not an allowed decision of this session");
+		return refuse_err(no, &err);
+	}
+	settle_same(lv->secret, a, body.same);
+	if (call->settled && memcmp(call->settle_same, unreported, 16) != 0) {
+		if (memcmp(call->settle_same, body.same, 16) == 0)
+			return mediate_again(m, call->settled, cookie, no);
+		return refuse(no, REASON_REPLAY_CONFLICT, "d_%llu was settled differently before; the first report stands",
+			      (unsigned long long)a->decision);
+	}
+	if (settle_charges(m->policy, m->state, call, &a->report, charges, &body, &err) < 0) {
+		m->count.malformed++;
+		return refuse_err(no, &err);
+	}
+	e = mediate_entry(m, call->settled ? ENTRY_LOSS : ENTRY_SETTLE, now);
+	settle_body(m, a, lv->secret, e.seq, &body);
+	if (call->settled)
+		e.loss = (struct entry_loss){ .what = LOSS_LATE_SETTLE, .session = a->session, .decision = a->decision, .late = body };
+	else
+		e.settle = body;
+	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+}
+
+int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, struct refusal *no)
+{
+	int64_t now = clock_now(m->clock), fresh_end;
+	struct buf labels = BUF_MAX(PAWL_MAX_BODY / 2);
+	struct pawl_error err = { .code = PAWL_OK };
+	uint8_t secret[32];
+	struct reason why;
+	struct entry e;
+	int r;
+
+	if (!str_is(a->agent, "local")) {
+		m->count.unauthenticated++;
+		return refuse(no, REASON_UNAUTHENTICATED, "no agents are enrolled: the only agent is \"local\"");
+	}
+	r = throttled(m, NULL, now, no);
+	if (r == 0)
+		r = ready(m, now, no);
+	if (r < 0)
+		return r;
+	if (!session_may_open(m->policy, m->state, a->agent, now, &fresh_end, &why)) {
+		r = refuse(no, why.code, "%s", why.message);
+		no->retry_after_ns = why.retry_after_ns;
+		return r;
+	}
+	if (a->labels)
+		canon_json(a->labels, NULL, 0, &labels);
+	else
+		buf_puts(&labels, "{}");
+	if (!buf_ok(&labels)) {
+		buf_done(&labels);
+		return refuse(no, REASON_UNAVAILABLE, "out of memory");
+	}
+	e = mediate_entry(m, ENTRY_SESSION, now);
+	e.session = (struct entry_session){ .action = SESSION_OPEN, .session = e.seq, .root = e.seq, .agent = a->agent, .root_dir = a->root_dir,
+					    .labels_text = buf_str(&labels), .lease_ns = m->policy->sessions.lease_ns };
+	e.session.fresh_end = fresh_end;
+	memcpy(e.session.has_limit, a->has_limit, sizeof(a->has_limit));
+	memcpy(e.session.limit, a->limit, sizeof(a->limit));
+	session_token_hash(a->token, e.session.token_hash);
+	randombytes_buf(secret, sizeof(secret));
+	if (sessions_add(m->sessions, e.seq, secret, e.session.labels_text, add_sat(now, e.session.lease_ns), &err) < 0)
+		r = refuse_err(no, &err);
+	else
+		r = mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie, .tree = e.seq, .secret = secret }, no);
+	if (r < 0)
+		sessions_drop(m->sessions, e.seq);
+	sodium_memzero(secret, sizeof(secret));
+	buf_done(&labels);
+	return r;
+}
+
+int mediate_close(struct mediator *m, uint64_t session, const uint8_t *token, void *cookie, struct refusal *no)
+{
+	int64_t now = clock_now(m->clock);
+	const struct session_state *who;
+	struct live *lv;
+	struct entry e;
+	int r;
+
+	if (!who_asks(m, session, token, now, &lv, no))
+		return PAWL_E_AUTH;
+	r = ready(m, now, no);
+	if (r < 0)
+		return r;
+	who = state_session(m->state, session);
+	if (!who || who->end != SESSION_LIVE)
+		return refuse(no, who && who->end == SESSION_ENDED_STALE ? REASON_STALE_SESSION : REASON_SESSION_CLOSED,
+			      "the session has ended");
+	e = mediate_entry(m, ENTRY_SESSION, now);
+	e.session = (struct entry_session){ .action = SESSION_CLOSE, .session = session };
+	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+}
+
+const struct session_state *mediate_session(struct mediator *m, uint64_t session, const uint8_t *token, struct live **ret_live)
+{
+	struct refusal no;
+
+	if (!who_asks(m, session, token, clock_now(m->clock), ret_live, &no))
+		return NULL;
+	return state_session(m->durable, session);
+}
+
+int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no)
+{
+	struct entry e = mediate_entry(m, ENTRY_START, clock_now(m->clock));
+
+	e.start = *start;
+	return mediate_submit(m, &(struct submission){ .e = &e }, no);
+}
+
+int mediate_stop(struct mediator *m, struct str why, struct refusal *no)
+{
+	struct entry e = mediate_entry(m, ENTRY_STOP, clock_now(m->clock));
+
+	e.stop = (struct entry_stop){ .why = why };
+	return mediate_submit(m, &(struct submission){ .e = &e }, no);
+}
+
+int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no)
+{
+	struct entry e = mediate_entry(m, ENTRY_LOSS, clock_now(m->clock));
+
+	e.loss = (struct entry_loss){ .what = LOSS_TORN_TAIL, .bytes = bytes };
+	return mediate_submit(m, &(struct submission){ .e = &e }, no);
+}
+
+int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, struct refusal *no)
+{
+	const struct policy *named = pol ? pol : m->policy;
+	struct entry e = mediate_entry(m, ENTRY_POLICY, clock_now(m->clock));
+	char hex[65];
+	int r;
+
+	(void)sodium_bin2hex(hex, sizeof(hex), named->hash, 32);
+	e.policy = (struct entry_policy){ .loaded = refused.n == 0, .name = named->name, .hash = { hex, 64 }, .message = refused };
+	r = mediate_submit(m, &(struct submission){ .e = &e }, no);
+	if (r == 0 && pol) {
+		policy_free(m->policy);
+		m->policy = pol;
+	}
+	return r;
+}

@@ -1,0 +1,161 @@
+/* daemon/options.c - see options.h. */
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_USER, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
+
+static const struct option long_options[] = {
+	{ "dir", required_argument, NULL, 'd' },
+	{ "policy", required_argument, NULL, OPT_POLICY },
+	{ "state", required_argument, NULL, OPT_STATE },
+	{ "log", required_argument, NULL, OPT_LOG },
+	{ "key", required_argument, NULL, OPT_KEY },
+	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "operator-socket", required_argument, NULL, OPT_OPERATOR },
+	{ "pid-file", required_argument, NULL, OPT_PID },
+	{ "user", required_argument, NULL, OPT_USER },
+	{ "no-watch", no_argument, NULL, OPT_NO_WATCH },
+	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+void options_help(void)
+{
+	(void)puts("usage: pawld [options]\n"
+		   "\n"
+		   "Answers agents' calls from a policy and signs every answer into a log. Stays in the foreground.\n"
+		   "\n"
+		   "  -d, --dir DIR           the folder that `pawl init` made (default: $PAWL_DIR, /var/lib/pawl for root,\n"
+		   "                          else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
+		   "      --policy FILE       default DIR/policy.yaml\n"
+		   "      --state DIR         default DIR/state\n"
+		   "      --log DIR           default DIR/log\n"
+		   "      --key FILE          the entry key; default DIR/keys/entry.key\n"
+		   "      --socket PATH       agent door; default DIR/run/agent.sock\n"
+		   "      --operator-socket PATH  default DIR/run/operator/operator.sock\n"
+		   "      --pid-file FILE     default DIR/run/pawld.pid\n"
+		   "      --user NAME         run as NAME after the start (needs root)\n"
+		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
+		   "      --check             check policy, key, folders and log, then exit\n"
+		   "  -h, --help   -V, --version\n"
+		   "\n"
+		   "Signals: TERM, INT drain, write a stop entry and exit; HUP loads the policy again, whole or not at all.\n"
+		   "Exit: 0 done, 64 usage, 65 the log cannot be continued, 70 internal, 75 busy, 78 policy, key or permissions.");
+}
+
+int exit_status_of(const struct pawl_error *err)
+{
+	switch (err->code) {
+	case PAWL_OK:
+		return EXIT_DONE;
+	case PAWL_E_USAGE:
+		return EXIT_USAGE;
+	case PAWL_E_TAMPERED:
+	case PAWL_E_INCOMPLETE:
+		return EXIT_LOG;
+	case PAWL_E_BUSY:
+		return EXIT_BUSY;
+	case PAWL_E_POLICY:
+	case PAWL_E_KEY:
+	case PAWL_E_UNSAFE:
+		return EXIT_CONFIG;
+	case PAWL_E_NOMEM:
+	case PAWL_E_SYS:
+	case PAWL_E_MALFORMED:
+	case PAWL_E_AUTH:
+	case PAWL_E_LIMIT:
+	case PAWL_E_FULL:
+	case PAWL_E_CONFLICT:
+		break;
+	}
+	return EXIT_SOFTWARE;
+}
+
+static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, struct pawl_error *err)
+{
+	int n = snprintf(out, PAWL_MAX_PATH, "%s%s", a, b);
+
+	if (n < 0 || n >= PAWL_MAX_PATH)
+		return pawl_fail(err, PAWL_E_USAGE, "path is longer than %d bytes: %.60s…", PAWL_MAX_PATH - 1, a);
+	return 0;
+}
+
+static int default_dir(char out[static PAWL_MAX_PATH], struct pawl_error *err)
+{
+	const char *dir = getenv("PAWL_DIR"), *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
+
+	if (dir && *dir)
+		return put(out, dir, "", err);
+	if (geteuid() == 0)
+		return put(out, "/var/lib/pawl", "", err);
+	if (xdg && *xdg == '/')
+		return put(out, xdg, "/pawl", err);
+	if (home && *home == '/')
+		return put(out, home, "/.local/state/pawl", err);
+	return pawl_fail(err, PAWL_E_USAGE, "no folder: give --dir DIR");
+}
+
+static int take_option(struct options *o, int c, struct pawl_error *err)
+{
+	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file };
+
+	if (c >= OPT_POLICY && c <= OPT_PID)
+		return put(paths[c - OPT_POLICY], optarg, "", err);
+	switch (c) {
+	case 'd':
+		return put(o->dir, optarg, "", err);
+	case OPT_USER:
+		if (strlen(optarg) >= sizeof(o->user))
+			return pawl_fail(err, PAWL_E_USAGE, "user name is too long");
+		memcpy(o->user, optarg, strlen(optarg) + 1);
+		break;
+	case OPT_NO_WATCH:
+		o->no_watch = true;
+		break;
+	case OPT_CHECK:
+		o->check = true;
+		break;
+	case OPT_FOREGROUND: /* what it always does */
+		break;
+	case 'h':
+		o->help = true;
+		break;
+	case 'V':
+		o->version = true;
+		break;
+	default:
+		return pawl_fail(err, PAWL_E_USAGE, "unknown or incomplete option; see pawld --help");
+	}
+	return 0;
+}
+
+int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err)
+{
+	static const char *const below[] = { "/policy.yaml", "/state", "/log", "/keys/entry.key", "/run/agent.sock", "/run/operator/operator.sock",
+					     "/run/pawld.pid" };
+	struct options o = { .dir = "" };
+	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.pid_file };
+	int c, r = 0;
+
+	optind = 1;
+	opterr = 0;
+	while (r == 0 && (c = getopt_long(argc, argv, "d:hV", long_options, NULL)) != -1)
+		r = take_option(&o, c, err);
+	if (r == 0 && optind < argc)
+		r = pawl_fail(err, PAWL_E_USAGE, "unexpected argument \"%.60s\"; see pawld --help", argv[optind]);
+	if (r == 0 && !o.dir[0] && !o.help && !o.version)
+		r = default_dir(o.dir, err);
+	for (size_t i = 0; i < PAWL_LEN(below) && r == 0; i++)
+		if (!paths[i][0])
+			r = put(paths[i], o.dir, below[i], err);
+	if (r == 0)
+		*ret = o;
+	return r;
+}

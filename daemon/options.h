@@ -1,0 +1,28 @@
+/* daemon/options.h - pawld's command line, and the paths that follow from it. Owns its strings. */
+#ifndef PAWL_OPTIONS_H
+#define PAWL_OPTIONS_H
+#include "pawl/error.h"
+
+#define PAWL_MAX_PATH 1024
+struct options {
+	char dir[PAWL_MAX_PATH];
+	char policy[PAWL_MAX_PATH], state[PAWL_MAX_PATH], log[PAWL_MAX_PATH], key[PAWL_MAX_PATH];
+	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
+	char user[64];
+	bool no_watch, check, help, version;
+};
+/* PAWL_E_USAGE with a message on a bad line. */
+PAWL_MUST_USE int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err);
+void options_help(void); /* on stdout */
+
+/* Exit statuses of pawld, also in its man page: sysexits where they fit. */
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_USAGE = 64,
+	EXIT_LOG = 65,	   /* the log cannot be continued: tampered, cut, rolled back */
+	EXIT_SOFTWARE = 70,
+	EXIT_BUSY = 75,	   /* another pawld holds it; may pass */
+	EXIT_CONFIG = 78,  /* policy, key, ownership or modes */
+};
+int exit_status_of(const struct pawl_error *err);
+#endif

@@ -1,0 +1,176 @@
+/* daemon/pending.c - see pending.h. Each copy is made twice by the same code: first to measure, then to fill one allocation. */
+#include "daemon/pending.h"
+
+#include <stdlib.h>
+
+struct packer {
+	char *base; /* NULL: measuring */
+	size_t n;
+};
+
+static void pack_str(struct packer *pk, struct str *s)
+{
+	if (!s->p)
+		return;
+	if (pk->base) {
+		memcpy(pk->base + pk->n, s->p, s->n);
+		s->p = pk->base + pk->n;
+	}
+	pk->n += s->n;
+}
+
+static const void *pack_rows(struct packer *pk, const void *rows, size_t bytes)
+{
+	char *to;
+
+	pk->n = (pk->n + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	to = pk->base ? pk->base + pk->n : NULL;
+	if (to && bytes)
+		memcpy(to, rows, bytes);
+	pk->n += bytes;
+	return to ? to : rows;
+}
+
+static void pack_key(struct packer *pk, struct ledger_key *key)
+{
+	pack_str(pk, &key->budget);
+	pack_str(pk, &key->owner);
+	pack_str(pk, &key->tool);
+}
+
+static void pack_draws(struct packer *pk, const struct draw **draws, size_t n)
+{
+	struct draw copy, *rows;
+
+	*draws = pack_rows(pk, *draws, n * sizeof(struct draw));
+	rows = pk->base ? (struct draw *)(pk->base + pk->n - n * sizeof(struct draw)) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		copy = (*draws)[i];
+		pack_key(pk, rows ? &rows[i].key : &copy.key);
+	}
+}
+
+static void pack_settle(struct packer *pk, struct entry_settle *s)
+{
+	size_t bytes = s->n_charges * sizeof(struct charge);
+	struct charge copy, *rows;
+
+	pack_str(pk, &s->money_unit);
+	pack_str(pk, &s->error_kind);
+	s->charges = pack_rows(pk, s->charges, bytes);
+	rows = pk->base ? (struct charge *)(pk->base + pk->n - bytes) : NULL;
+	for (size_t i = 0; i < s->n_charges; i++) {
+		copy = s->charges[i];
+		pack_key(pk, rows ? &rows[i].draw.key : &copy.draw.key);
+	}
+}
+
+static void pack_decision(struct packer *pk, struct entry_decision *d)
+{
+	pack_draws(pk, &d->draws, d->n_draws);
+	pack_str(pk, &d->call);
+	pack_str(pk, &d->tool);
+	pack_str(pk, &d->model);
+	pack_str(pk, &d->money_unit);
+	pack_str(pk, &d->why.rule);
+	for (size_t i = 0; i < PAWL_LEN(d->rules); i++)
+		pack_str(pk, &d->rules[i]);
+	for (size_t i = 0; i < d->n_paths; i++)
+		pack_str(pk, &d->paths[i].subject);
+}
+
+static void pack_entry(struct packer *pk, struct entry *e)
+{
+	switch (e->kind) {
+	case ENTRY_START:
+		pack_str(pk, &e->start.version);
+		pack_str(pk, &e->start.policy_name);
+		pack_str(pk, &e->start.policy_hash);
+		pack_str(pk, &e->start.mode);
+		pack_str(pk, &e->start.fallback);
+		pack_str(pk, &e->start.probes_text);
+		e->start.probes = NULL;
+		break;
+	case ENTRY_STOP:
+		pack_str(pk, &e->stop.why);
+		break;
+	case ENTRY_POLICY:
+		pack_str(pk, &e->policy.name);
+		pack_str(pk, &e->policy.hash);
+		pack_str(pk, &e->policy.message);
+		break;
+	case ENTRY_SESSION:
+		pack_str(pk, &e->session.agent);
+		pack_str(pk, &e->session.root_dir);
+		pack_str(pk, &e->session.labels_text);
+		break;
+	case ENTRY_DECISION:
+		pack_decision(pk, &e->decision);
+		break;
+	case ENTRY_SETTLE:
+		pack_settle(pk, &e->settle);
+		break;
+	case ENTRY_LOSS:
+		if (e->loss.what == LOSS_LATE_SETTLE)
+			pack_settle(pk, &e->loss.late);
+		break;
+	case ENTRY_THROTTLE:
+		pack_str(pk, &e->throttle.agent);
+		break;
+	case ENTRY_NONE:
+	case ENTRY_TIMEOUT:
+	case ENTRY_KIND_COUNT:
+		break;
+	}
+}
+
+struct pending *pending_entry(const struct entry *e, void *cookie)
+{
+	struct packer pk = { NULL, 0 };
+	struct entry scratch = *e;
+	struct pending *p;
+
+	pack_entry(&pk, &scratch);
+	p = malloc(sizeof(*p) + _Alignof(max_align_t) + pk.n);
+	if (!p)
+		return NULL;
+	*p = (struct pending){ .cookie = cookie, .seq = e->seq, .e = *e };
+	pk = (struct packer){ (char *)p + ((sizeof(*p) + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1)), 0 };
+	pack_entry(&pk, &p->e);
+	return p;
+}
+
+struct pending *pending_wait(uint64_t seq, void *cookie)
+{
+	struct pending *p = calloc(1, sizeof(*p));
+
+	if (p)
+		*p = (struct pending){ .cookie = cookie, .seq = seq, .waits = true };
+	return p;
+}
+
+void pending_queue_init(struct pending_queue *q)
+{
+	*q = (struct pending_queue){ .tail = &q->head };
+}
+
+void pending_queue_push(struct pending_queue *q, struct pending *p)
+{
+	p->next = NULL;
+	*q->tail = p;
+	q->tail = &p->next;
+	q->n++;
+}
+
+struct pending *pending_queue_pop(struct pending_queue *q)
+{
+	struct pending *p = q->head;
+
+	if (!p)
+		return NULL;
+	q->head = p->next;
+	if (!q->head)
+		q->tail = &q->head;
+	q->n--;
+	return p;
+}

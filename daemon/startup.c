@@ -1,0 +1,379 @@
+/* daemon/startup.c - the start of the judging process: checks, replay of the log into the state, the start entry; and reload.
+ * Everything here may fail with a sentence; nothing here answers anybody. */
+#include "daemon/daemon.h"
+
+#include "daemon/base/oplog.h"
+#include "daemon/log/entry.h"
+#include "daemon/safe.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_POLICY_FILE (1u << 20)
+#define GAP_NS (3600 * NS_PER_SEC)
+
+/* ---- policy ---- */
+
+int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err)
+{
+	struct policy_report rep = { .rows = NULL };
+	struct policy *pol = NULL;
+	char *text = NULL;
+	size_t n = 0;
+	int r = safe_file(d->opt->policy, err);
+
+	if (r == 0)
+		r = safe_read(d->opt->policy, MAX_POLICY_FILE, &text, &n, err);
+	if (r == 0)
+		r = policy_load((struct str){ text, n }, d->opt->policy, &pol, &rep, err);
+	for (size_t i = 0; i < rep.n; i++)
+		oplog(rep.rows[i].warning ? OPLOG_WARN : OPLOG_ERROR, "%s:%u:%u: %s", rep.file, rep.rows[i].line, rep.rows[i].column, rep.rows[i].msg);
+	policy_report_done(&rep);
+	if (r < 0) {
+		policy_free(pol);
+		free(text);
+		return r;
+	}
+	*ret = pol;
+	*ret_text = text;
+	*ret_n = n;
+	return 0;
+}
+
+void daemon_reload(struct daemon *d)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	struct policy *pol = NULL;
+	struct refusal no;
+	char *text = NULL, why[1400];
+	size_t n = 0;
+	int r = daemon_load_policy(d, &pol, &text, &n, &err);
+
+	if (r == 0) {
+		if (mediate_policy(&d->m, pol, STR_NONE, &no) == 0) {
+			free(d->policy_text);
+			d->policy_text = text;
+			d->policy_text_n = n;
+			d->policy_loaded_ns = clock_now(&d->clock);
+			oplog(OPLOG_INFO, "policy %.*s loaded", STR_ARG(d->m.policy->name));
+			return;
+		}
+		oplog(OPLOG_ERROR, "the policy stays as it was: %s", no.err.msg);
+		policy_free(pol);
+		free(text);
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
+	oplog(OPLOG_ERROR, "the policy stays as it was: %s", why);
+	if (mediate_policy(&d->m, NULL, str_of(why), &no) < 0)
+		oplog(OPLOG_ERROR, "the refused reload is not in the log: %s", no.err.msg);
+}
+
+/* ---- key and log ---- */
+
+static int load_key(struct daemon *d, struct pawl_error *err)
+{
+	static const char suffix[] = "/entry";
+	const char *name;
+	size_t n;
+	int r = sign_key_load(d->opt->key, &d->key, err);
+
+	if (r < 0)
+		return r;
+	name = sign_key_vkey(d->key)->name;
+	n = strlen(name);
+	if (n <= sizeof(suffix) - 1 || strcmp(name + n - (sizeof(suffix) - 1), suffix) != 0 || n - (sizeof(suffix) - 1) > PAWL_MAX_ORIGIN)
+		return pawl_fail(err, PAWL_E_KEY, "%s: the key's name \"%s\" is not ORIGIN%s", d->opt->key, name, suffix);
+	memcpy(d->origin, name, n - (sizeof(suffix) - 1));
+	d->origin[n - (sizeof(suffix) - 1)] = '\0';
+	return 0;
+}
+
+struct replay {
+	struct daemon *d;
+	struct state *st;
+	uint8_t prev[32];
+	struct buf last; /* the newest note: its signature is checked at the end */
+	int64_t shown_ns;
+};
+
+/* The chain is checked entry by entry and the newest signature at the end: with the chain it covers every text before it. */
+static int replay_entry(void *arg, uint64_t seq, struct str note, struct pawl_error *err)
+{
+	struct replay *rp = arg;
+	struct entry_parsed p;
+	struct entry_view v;
+	int64_t now = clock_wall(&rp->d->clock);
+	int r = entry_view_parse(note, &v, err);
+
+	if (r < 0)
+		return r;
+	if (v.seq != seq || !str_eq(v.origin, str_of(rp->d->origin)) || memcmp(v.prev, rp->prev, 32) != 0)
+		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not the one that belongs here (%s)", (unsigned long long)seq,
+				 v.seq != seq ? "sequence" : str_eq(v.origin, str_of(rp->d->origin)) ? "chain" : "origin");
+	r = entry_parse(v.body, seq, &p, err);
+	if (r < 0)
+		return r;
+	r = state_room(rp->st, &p.e, err);
+	if (r == 0) {
+		state_apply(rp->st, &p.e);
+		entry_hash(v.text, rp->prev);
+		buf_reset(&rp->last);
+		buf_str_add(&rp->last, note);
+		if (!buf_ok(&rp->last))
+			r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	}
+	entry_parsed_done(&p);
+	if (rp->shown_ns == 0)
+		rp->shown_ns = now;
+	if (now - rp->shown_ns > NS_PER_SEC) {
+		rp->shown_ns = now;
+		oplog(OPLOG_INFO, "reading the log: entry %llu", (unsigned long long)seq);
+	}
+	return r;
+}
+
+static int check_newest(const struct replay *rp, struct pawl_error *err)
+{
+	struct entry_view v;
+	int r;
+
+	if (rp->last.n == 0)
+		return 0;
+	r = entry_view_parse(buf_str(&rp->last), &v, err);
+	return r < 0 ? r : entry_view_verify(&v, sign_key_vkey(rp->d->key), err);
+}
+
+static int replay_log(struct daemon *d, struct replay *rp, bool read_only, struct pawl_error *err)
+{
+	struct journal_config cfg = { .dir = d->opt->log, .origin = str_of(d->origin), .segment_bytes = 16u << 20, .read_only = read_only };
+	int r = state_new(&rp->st, err);
+
+	rp->d = d;
+	buf_init(&rp->last, PAWL_MAX_NOTE);
+	if (r == 0)
+		r = journal_open(&cfg, replay_entry, rp, &d->journal, &d->recovery, err);
+	if (r == 0 && d->recovery.next_seq > 0 && d->recovery.first_seq != 0)
+		r = pawl_fail(err, PAWL_E_INCOMPLETE, "%s starts at entry %llu: its head is missing", d->opt->log,
+			      (unsigned long long)d->recovery.first_seq);
+	if (r == 0)
+		r = check_newest(rp, err);
+	buf_done(&rp->last);
+	return r;
+}
+
+/* ---- sessions that outlived the last process ---- */
+
+struct secrets {
+	struct daemon *d;
+	const struct state *st;
+	int64_t now;
+};
+
+static int take_secret(void *arg, const struct private_row *row, struct pawl_error *err)
+{
+	struct secrets *s = arg;
+	const struct session_state *who = state_session(s->st, row->tree);
+
+	if (!who) /* ended and dropped: nothing of it can be asked any more */
+		return 0;
+	return sessions_add(s->d->sessions, who->id, row->secret, who->labels_text, add_sat(s->now, who->lease_ns), err);
+}
+
+/* A live session without its secret could no longer compare its calls with those before: it ends instead of starting over. */
+static int end_strangers(struct daemon *d, struct pawl_error *err)
+{
+	const uint8_t unknown[32] = { 0 };
+	const struct session_state *who;
+
+	for (uint64_t after = 0; (who = state_session_after(d->m.state, after)); after = who->id) {
+		if (who->end != SESSION_LIVE || sessions_get(d->sessions, who->id))
+			continue;
+		oplog(OPLOG_WARN, "session s_%llu has no secret in the private store any more; it is ended", (unsigned long long)who->id);
+		/* a lease that is over already: the first tick, before the first question, writes the entry */
+		if (sessions_add(d->sessions, who->id, unknown, STR_NONE, 0, err) < 0)
+			return (int)err->code;
+	}
+	return 0;
+}
+
+/* ---- the start entry ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
+}
+
+static void add_probe(struct daemon *d, const char *name, enum probe_state state, const char *why)
+{
+	struct probe *p = &d->probes[d->n_probes++];
+
+	p->name = name;
+	p->state = state;
+	(void)snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+static void probe_the_rest(struct daemon *d)
+{
+	char folder[PAWL_MAX_PATH];
+	struct stat st;
+	char *slash;
+
+	(void)snprintf(folder, sizeof(folder), "%s", d->opt->socket);
+	slash = strrchr(folder, '/');
+	if (slash)
+		*slash = '\0';
+	d->same_uid = !slash || stat(folder, &st) < 0 || !(st.st_mode & 077);
+	add_probe(d, "agent_uid", d->same_uid ? PROBE_PARTIAL : PROBE_ON,
+		  d->same_uid ? "agents run under the uid that owns log, keys and policy: P4, P6, P7 hold against mistakes, not against them"
+			      : "agents reach the socket from other uids");
+	add_probe(d, "watch", PROBE_OFF, d->opt->no_watch ? "--no-watch" : "the kernel watch is not built yet; this process only restarts the rest");
+	qsort(d->probes, d->n_probes, sizeof(d->probes[0]), by_name);
+}
+
+static int write_start(struct daemon *d, struct pawl_error *err)
+{
+	struct buf probes = BUF_MAX(8192);
+	struct refusal no = { .err.msg = "out of memory" };
+	char hex[65];
+	struct entry_start start = { .version = STR(PAWL_VERSION), .judge = PAWL_JUDGE_VERSION, .policy_name = d->m.policy->name,
+				     .policy_hash = { hex, 64 }, .mode = STR("enforce") };
+	int r;
+
+	(void)sodium_bin2hex(hex, sizeof(hex), d->m.policy->hash, 32);
+	start.fallback = d->m.policy->fallback == VERDICT_ALLOW ? STR("allow") : d->m.policy->fallback == VERDICT_REVIEW ? STR("review") : STR("deny");
+	buf_putc(&probes, '{');
+	for (size_t i = 0; i < d->n_probes; i++) {
+		buf_key(&probes, d->probes[i].name);
+		buf_puts(&probes, "{\"state\":");
+		buf_json(&probes, str_of(probe_state_name(d->probes[i].state)));
+		buf_puts(&probes, ",\"why\":");
+		buf_json(&probes, str_of(d->probes[i].why));
+		buf_putc(&probes, '}');
+	}
+	buf_putc(&probes, '}');
+	start.probes_text = buf_str(&probes);
+	r = buf_ok(&probes) ? mediate_start(&d->m, &start, &no) : PAWL_E_NOMEM;
+	if (r == 0 && d->recovery.torn_bytes > 0)
+		r = mediate_torn(&d->m, d->recovery.torn_bytes, &no);
+	buf_done(&probes);
+	if (r < 0)
+		return pawl_fail(err, PAWL_E_SYS, "the start entry cannot be written: %s", no.err.msg);
+	while (mediate_owed(&d->m)) {
+		struct pollfd p = { committer_fd(d->committer), POLLIN, 0 };
+
+		if (poll(&p, 1, 1000) > 0)
+			mediate_reap(&d->m);
+	}
+	if (!d->m.open)
+		return pawl_fail(err, PAWL_E_SYS, "the start entry cannot be written: %s", d->m.closed_why);
+	return 0;
+}
+
+/* ---- all of it, in order ---- */
+
+static int check_folders(struct daemon *d, struct pawl_error *err)
+{
+	int r = safe_private_dir(d->opt->state, err);
+
+	return r < 0 ? r : safe_private_dir(d->opt->log, err);
+}
+
+static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, struct resolver resolver, struct policy *pol, struct pawl_error *err)
+{
+	struct committer_config cc = { .journal = d->journal, .key = d->key, .origin = str_of(d->origin), .next_seq = d->recovery.next_seq,
+				       .put_secrets = private_put, .put_arg = d->priv };
+	struct state *durable = NULL;
+	struct secrets secrets = { d, rp->st, 0 };
+	int r;
+
+	memcpy(cc.prev, rp->prev, 32);
+	clock_init(&d->clock, state_now(rp->st));
+	if (state_now(rp->st) && clock_wall(&d->clock) - state_now(rp->st) > GAP_NS)
+		oplog(OPLOG_WARN, "the log's newest entry is %lld minutes old", (long long)((clock_wall(&d->clock) - state_now(rp->st)) / (60 * NS_PER_SEC)));
+	secrets.now = clock_now(&d->clock);
+	r = private_trim(d->priv, d->recovery.next_seq, err);
+	if (r == 0)
+		r = sessions_new(&d->sessions, err);
+	if (r == 0)
+		r = private_each(d->priv, take_secret, &secrets, err);
+	if (r == 0)
+		r = committer_new(&cc, &d->committer, err);
+	if (r == 0)
+		r = state_clone(rp->st, &durable, err);
+	if (r < 0)
+		return r;
+	d->m = (struct mediator){ .clock = &d->clock, .journal = d->journal, .committer = d->committer, .sessions = d->sessions,
+				  .resolver = resolver, .done = done, .policy = pol, .state = rp->st, .durable = durable };
+	mediate_init(&d->m);
+	d->m_up = true;
+	rp->st = NULL;
+	return 0;
+}
+
+int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, struct pawl_error *err)
+{
+	struct replay rp = { .st = NULL };
+	struct policy *pol = NULL;
+	char path[PAWL_MAX_PATH + 32];
+	int r = check_folders(d, err);
+
+	(void)snprintf(path, sizeof(path), "%s/private.sqlite", d->opt->state);
+	if (r == 0)
+		r = load_key(d, err);
+	if (r == 0)
+		r = daemon_load_policy(d, &pol, &d->policy_text, &d->policy_text_n, err);
+	if (r == 0)
+		r = private_open(path, &d->priv, err);
+	if (r == 0)
+		r = replay_log(d, &rp, false, err);
+	if (r == 0)
+		r = open_rest(d, &rp, done, resolver, pol, err);
+	if (r == 0) {
+		d->started_ns = d->policy_loaded_ns = clock_now(&d->clock);
+		probe_the_rest(d);
+		r = end_strangers(d, err);
+	}
+	if (r == 0)
+		r = write_start(d, err);
+	if (!d->m_up)
+		policy_free(pol);
+	state_free(rp.st);
+	return r;
+}
+
+void daemon_close(struct daemon *d)
+{
+	committer_free(d->committer); /* commits what is queued */
+	if (d->m_up)
+		mediate_end(&d->m);
+	sessions_free(d->sessions);
+	journal_close(d->journal);
+	private_close(d->priv);
+	sign_key_free(d->key);
+	free(d->policy_text);
+}
+
+int daemon_check(struct daemon *d, struct pawl_error *err)
+{
+	struct replay rp = { .st = NULL };
+	struct policy *pol = NULL;
+	int r = check_folders(d, err);
+
+	if (r == 0)
+		r = load_key(d, err);
+	if (r == 0)
+		r = daemon_load_policy(d, &pol, &d->policy_text, &d->policy_text_n, err);
+	if (r == 0)
+		r = replay_log(d, &rp, true, err);
+	if (r == 0)
+		(void)printf("policy %.*s: %zu rules, %zu budgets\nlog %s: %llu entries%s\n", STR_ARG(pol->name), pol->n_rules, pol->n_budgets, d->origin,
+			     (unsigned long long)d->recovery.next_seq, d->recovery.torn_bytes ? ", a torn tail that the next start cuts" : "");
+	policy_free(pol);
+	state_free(rp.st);
+	return r;
+}

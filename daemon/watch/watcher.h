@@ -1,0 +1,11 @@
+/* daemon/watch/watcher.h - the first process: small, keeps its privileges, never judges. Forks the rest before any thread or socket exists,
+ * starts it again when it dies, passes signals on. BPF, cgroups and kills will live here. */
+#ifndef PAWL_WATCHER_H
+#define PAWL_WATCHER_H
+#include "pawl/error.h"
+
+/* The rest: runs in the child with its end of the socket pair and returns an exit status. */
+typedef int watcher_rest(void *arg, int peer_fd);
+/* Returns pawld's exit status once the rest has ended for good: told to, or at its very first start. Signals must be blocked. */
+int watcher_run(watcher_rest *rest, void *arg);
+#endif

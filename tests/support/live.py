@@ -1,0 +1,257 @@
+"""A pawld on a folder of its own: made with `pawl init`, started, killed, read back. For tests/crash, tests/attack and tests/bench.
+
+Only what a user has is used: the two programs, the sockets, the files. PAWL_BUILD names the build folder.
+"""
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from sp import Gone, Session, Stream  # noqa: E402,F401
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PAWL_BUILD", ROOT / "build" / "gcc-plain")).resolve()
+PAWL, PAWLD = BUILD / "pawl", BUILD / "pawld"
+SLOW = float(os.environ.get("PAWL_SLOW", "1"))  # under a sanitizer or valgrind: waits are this much longer
+
+POLICY = """pawl: 1
+name: live-test
+default: deny
+tools:
+  work: {}
+  idle: {}
+  fixed: {cost: 0.01 USD}
+  given: {cost: 0.01 USD, refund: true}
+rules:
+  - {id: work, allow: [work, idle, fixed, given]}
+  - {id: ask, review: [held]}
+  - {id: never, deny: [forbidden]}
+budgets:
+  run: {per: session, limit: 1000 USD}
+  all: {per: agent, limit: 100000 USD}
+sessions: {lease: 1h, calls: 10000000}
+limits: {decide: 1000000/s, burst: 1000000}
+...
+"""
+
+
+def have_binaries() -> bool:
+    return PAWL.exists() and PAWLD.exists()
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(x) for x in task.read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def until(what: str, test, seconds: float = 10.0) -> Any:
+    """The first true value of test(); AssertionError after `seconds`."""
+    end = time.monotonic() + seconds * SLOW
+    while True:
+        got = test()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds * SLOW:g} s for: {what}")
+        time.sleep(0.01)
+
+
+class Live:
+    def __init__(self, policy: str | None = POLICY, folder: str | os.PathLike | None = None):
+        # a short path: the socket's must fit 107 bytes
+        self.mine = folder is None
+        self.dir = pathlib.Path(folder or tempfile.mkdtemp(prefix="pawl-"))
+        self.process: subprocess.Popen | None = None
+        self.lines: list[str] = []
+        self.rest_pid = 0
+        done = self.pawl("init", "--dir", str(self.dir))
+        assert done.returncode == 0, f"pawl init: {done.stderr}"
+        if policy is not None:
+            self.write_policy(policy)
+
+    # ---- files
+    @property
+    def policy(self) -> pathlib.Path:
+        return self.dir / "policy.yaml"
+
+    @property
+    def agent(self) -> str:
+        return str(self.dir / "run" / "agent.sock")
+
+    @property
+    def operator(self) -> str:
+        return str(self.dir / "run" / "operator" / "operator.sock")
+
+    @property
+    def log_dir(self) -> pathlib.Path:
+        return self.dir / "log"
+
+    def segments(self) -> list[pathlib.Path]:
+        """Without the spare one, which is empty."""
+        return sorted(self.log_dir.glob("journal-" + "[0-9]" * 20))
+
+    def write_policy(self, text: str) -> None:
+        new = self.policy.with_suffix(".new")
+        new.write_text(text)
+        new.chmod(0o600)
+        new.rename(self.policy)
+
+    # ---- programs
+    def pawl(self, *args: str, timeout: float = 60) -> subprocess.CompletedProcess:
+        return subprocess.run([str(PAWL), *args], capture_output=True, text=True, timeout=timeout * SLOW, stdin=subprocess.DEVNULL)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every entry of the log in order: seq, body (parsed) and note (the signed bytes). From --raw; --json must say the same bodies."""
+        raw, bodies = (self.pawl("log", "show", "--dir", str(self.dir), how) for how in ("--raw", "--json"))
+        for done in (raw, bodies):
+            assert done.returncode == 0, f"pawl log show: {done.returncode} {done.stderr}"
+        notes = [n[:-1] for n in re.split(r"(?m)^(?=pawl-entry/v1$)", raw.stdout) if n]  # an empty line lies between notes
+        assert [n.split("\n")[4] for n in notes] == bodies.stdout.splitlines(), "--raw and --json differ"
+        return [{"seq": int(n.split("\n")[2]), "body": note_body(n), "note": n} for n in notes]
+
+    def verify(self, *more: str) -> subprocess.CompletedProcess:
+        return self.pawl("log", "verify", "--dir", str(self.dir), *more)
+
+    def spawn(self, *more: str) -> subprocess.Popen:
+        return subprocess.Popen([str(PAWLD), "--dir", str(self.dir), *more], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+
+    def try_start(self, *more: str, seconds: float = 10) -> tuple[int, str]:
+        """For refusals: exit status and what it said. A daemon that comes up instead is stopped and reported as status 0."""
+        p = self.spawn(*more)
+        try:
+            _, said = p.communicate(timeout=seconds * SLOW)
+            return p.returncode, said
+        except subprocess.TimeoutExpired:
+            p.terminate()
+            _, said = p.communicate(timeout=10 * SLOW)
+            return 0, said
+
+    def start(self, *more: str, seconds: float = 20) -> "Live":
+        self.process = self.spawn(*more)
+        self.lines = []
+        ready = threading.Event()
+
+        def read(p: subprocess.Popen) -> None:
+            for line in p.stderr:
+                self.lines.append(line.rstrip("\n"))
+                if "pawld: ready: agent " in line:
+                    ready.set()
+            ready.set()
+
+        threading.Thread(target=read, args=(self.process,), daemon=True).start()
+        if not ready.wait(seconds * SLOW) or not any("pawld: ready: agent " in x for x in self.lines):
+            said = "\n".join(self.lines)
+            self.kill()
+            raise AssertionError(f"pawld did not get ready:\n{said}")
+        self.rest_pid = self.status()["pid"]["rest"]
+        return self
+
+    @property
+    def watcher_pid(self) -> int:
+        return self.process.pid
+
+    def stop(self, seconds: float = 10) -> int:
+        """TERM, as systemd would. Returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(seconds * SLOW)
+        self.process = None
+        return code
+
+    def kill(self) -> None:
+        """Both processes, at once."""
+        if self.process is None:
+            return
+        pids = [*children(self.process.pid), self.rest_pid]
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+        for pid in pids:
+            if pid and alive(pid) and PAWLD.name in pathlib.Path(f"/proc/{pid}/comm").read_text():
+                os.kill(pid, signal.SIGKILL)
+        until("the killed processes are gone", lambda: not any(pid and alive(pid) for pid in pids))
+
+    def __enter__(self) -> "Live":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        if self.mine:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    # ---- doors
+    def door(self, timeout: float = 10) -> Stream:
+        return Stream(self.agent, timeout * SLOW)
+
+    def session(self, **more: Any) -> Session:
+        return Session(self.door(), **more)
+
+    def ask_operator(self, op: str, **more: Any) -> dict[str, Any]:
+        with Stream(self.operator, 10 * SLOW) as s:
+            return s.ask({"v": 1, "op": op, **more})
+
+    def status(self) -> dict[str, Any]:
+        return self.ask_operator("status")
+
+    def seq(self) -> int:
+        return self.status()["log"]["seq"]
+
+    def answers(self) -> bool:
+        try:
+            with Stream(self.agent, 2 * SLOW) as s:
+                return "server" in s.ask({"v": 1, "op": "hello"})
+        except OSError:
+            return False
+
+    def wait_answers(self, seconds: float = 20) -> None:
+        until("hello is answered", self.answers, seconds)
+
+
+def note_hash(note: str) -> tuple[int, str]:
+    """(sequence, hex SHA-256) of a signed entry's text: what `pawl log verify --at-least` takes."""
+    text = note[: note.rindex("\n\n") + 1]
+    lines = text.split("\n")
+    return int(lines[2]), hashlib.sha256(text.encode()).hexdigest()
+
+
+def note_body(note: str) -> dict[str, Any]:
+    return json.loads(note.split("\n")[4])
+
+
+def note_prev(note: str) -> bytes:
+    return base64.b64decode(note.split("\n")[3])
+
+
+def nano(text: str | None) -> int:
+    """Decimal text to int64 nano-units, without a float."""
+    if text is None:
+        return 0
+    whole, _, part = text.partition(".")
+    sign = -1 if whole.startswith("-") else 1
+    return sign * (abs(int(whole)) * 10**9 + int((part + "0" * 9)[:9] or 0))

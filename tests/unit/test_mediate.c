@@ -1,0 +1,609 @@
+/* tests/unit/test_mediate.c - the spine on a real journal and a real committer, with a clock and a disk that the test commands. */
+#include "daemon/mediate.h"
+#include "daemon/base/json.h"
+#include "daemon/log/entry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char policy_text[] = "pawl: 1\nname: spine\ncurrency: USD\ndefault: deny\n"
+				  "tools:\n  fetch: {cost: 0.3 USD, lease: 30s}\n  free: {cost: 0 USD}\n  pay: {cost: 0 USD}\n  back: {default_cost: 0.2 USD, refund: true}\n"
+				  "rules:\n  - {id: ok, allow: [fetch, free, back]}\n  - {id: ask, review: [pay]}\n"
+				  "budgets:\n  run: {per: session, limit: 1 USD}\n  all: {per: global, limit: 100 USD}\n"
+				  "loops:\n  repeat: {same: [tool, args], limit: 50, window: 50}\n"
+				  "sessions: {open: 4, lease: 60s}\nlimits: {decide: 1000000/s, burst: 1000000}\n"
+				  "...\n";
+
+struct disk { /* fails the call it is told to */
+	int writes_left, syncs_left; /* -1: never fails */
+};
+
+static int64_t disk_pwrite(void *arg, int fd, const void *p, size_t n, int64_t off)
+{
+	struct disk *d = arg;
+
+	if (d->writes_left == 0) {
+		errno = ENOSPC;
+		return -1;
+	}
+	d->writes_left -= d->writes_left > 0;
+	return pwrite(fd, p, n, off);
+}
+
+static int disk_fdatasync(void *arg, int fd)
+{
+	struct disk *d = arg;
+
+	if (d->syncs_left == 0) {
+		errno = EIO;
+		return -1;
+	}
+	d->syncs_left -= d->syncs_left > 0;
+	return fdatasync(fd);
+}
+
+static int disk_fsync(void *arg, int fd)
+{
+	(void)arg;
+	return fsync(fd);
+}
+
+static int disk_fallocate(void *arg, int fd, int64_t off, int64_t len)
+{
+	(void)arg;
+	return posix_fallocate(fd, off, len) == 0 ? 0 : -1;
+}
+
+struct got { /* one answer */
+	int times;
+	bool refused;
+	enum reason_code no;
+	enum entry_kind kind;
+	enum verdict verdict;
+	enum reason_code code;
+	uint64_t seq, card;
+	int64_t returned, charged;
+	char note[8192];
+	size_t note_n;
+};
+
+struct world {
+	char dir[64];
+	struct disk disk;
+	struct journal_io io;
+	int64_t now;
+	struct clock clock;
+	struct sign_key *key;
+	struct private_store *priv;
+	struct journal *journal;
+	struct committer *committer;
+	struct sessions *sessions;
+	struct mediator m;
+	uint8_t token[32];
+	uint64_t session;
+};
+
+static int64_t world_boot(void *arg)
+{
+	return ((struct world *)arg)->now;
+}
+
+static int64_t world_wall(void *arg)
+{
+	return ((struct world *)arg)->now + 1000 * NS_PER_SEC;
+}
+
+static void take_answer(void *cookie, const struct answer *ans)
+{
+	struct got *g = cookie;
+
+	g->times++;
+	g->refused = !ans->e;
+	g->no = ans->no;
+	if (!ans->e)
+		return;
+	g->kind = ans->e->kind;
+	g->seq = ans->e->seq;
+	assert_true(ans->note.n < sizeof(g->note));
+	memcpy(g->note, ans->note.p, ans->note.n);
+	g->note_n = ans->note.n;
+	if (g->kind == ENTRY_DECISION) {
+		g->verdict = ans->e->decision.answer;
+		g->code = ans->e->decision.why.code;
+		g->card = ans->e->decision.card;
+	} else if (g->kind == ENTRY_SETTLE || g->kind == ENTRY_LOSS) {
+		const struct entry_settle *s = g->kind == ENTRY_SETTLE ? &ans->e->settle : &ans->e->loss.late;
+
+		g->returned = s->returned;
+		g->charged = s->charged_money;
+	}
+}
+
+static int no_path(void *arg, struct str root, struct str path, char *out, size_t size)
+{
+	(void)arg, (void)root, (void)path, (void)out, (void)size;
+	return -1;
+}
+
+static void remove_dir(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[512];
+
+	while (d && (e = readdir(d))) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		(void)unlink(path);
+	}
+	if (d)
+		(void)closedir(d);
+	(void)rmdir(dir);
+}
+
+static void run_until_owed_nothing(struct world *w)
+{
+	for (int i = 0; mediate_owed(&w->m); i++) {
+		struct pollfd p = { committer_fd(w->committer), POLLIN, 0 };
+
+		assert_true(i < 2000);
+		(void)poll(&p, 1, 20);
+		mediate_reap(&w->m);
+	}
+}
+
+static struct got open_session(struct world *w)
+{
+	struct open_args a = { .agent = STR("local") };
+	struct got g = { 0 };
+	struct refusal no;
+
+	memset(a.token, 0x42, sizeof(a.token));
+	if (mediate_open(&w->m, &a, &g, &no) < 0) {
+		g.refused = true;
+		g.no = no.code;
+		return g;
+	}
+	run_until_owed_nothing(w);
+	if (!g.refused) {
+		w->session = g.seq;
+		memcpy(w->token, a.token, 32);
+	}
+	return g;
+}
+
+static int make_world(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct policy_report rep = { 0 };
+	struct journal_recovery rec;
+	struct pawl_error err = { 0 };
+	struct policy *pol = NULL;
+	struct state *st = NULL, *durable = NULL;
+	char path[96];
+
+	assert_non_null(w);
+	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/pawl-spine-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	w->disk = (struct disk){ -1, -1 };
+	w->io = (struct journal_io){ .pwrite = disk_pwrite, .fdatasync = disk_fdatasync, .fsync = disk_fsync, .fallocate = disk_fallocate, .arg = &w->disk };
+	w->now = 1000 * NS_PER_SEC;
+	w->clock = (struct clock){ .read_boot = world_boot, .read_wall = world_wall, .arg = w };
+	clock_init(&w->clock, 0);
+	(void)snprintf(path, sizeof(path), "%s/private.sqlite", w->dir);
+	if (policy_load(str_of(policy_text), "spine.yaml", &pol, &rep, &err) < 0)
+		fail_msg("%u:%u %s", err.line, err.column, err.msg);
+	policy_report_done(&rep);
+	assert_int_equal(sign_key_new("example.com/spine/entry", &w->key, &err), 0);
+	assert_int_equal(private_open(path, &w->priv, &err), 0);
+	{
+		struct journal_config jc = { .dir = w->dir, .origin = STR("example.com/spine"), .segment_bytes = 256 << 10, .io = &w->io };
+
+		assert_int_equal(journal_open(&jc, NULL, NULL, &w->journal, &rec, &err), 0);
+	}
+	{
+		struct committer_config cc = { .journal = w->journal, .key = w->key, .origin = STR("example.com/spine"),
+					       .put_secrets = private_put, .put_arg = w->priv };
+
+		assert_int_equal(committer_new(&cc, &w->committer, &err), 0);
+	}
+	assert_int_equal(sessions_new(&w->sessions, &err), 0);
+	assert_int_equal(state_new(&st, &err), 0);
+	assert_int_equal(state_clone(st, &durable, &err), 0);
+	w->m = (struct mediator){ .clock = &w->clock, .journal = w->journal, .committer = w->committer, .sessions = w->sessions,
+				  .resolver = { no_path, NULL }, .done = take_answer, .policy = pol, .state = st, .durable = durable };
+	mediate_init(&w->m);
+	{
+		struct entry_start start = { .version = STR("t"), .judge = 1, .policy_name = STR("spine"), .policy_hash = STR("00"),
+					     .mode = STR("enforce"), .fallback = STR("deny"), .probes_text = STR("{}") };
+		struct refusal no;
+
+		if (mediate_start(&w->m, &start, &no) < 0)
+			fail_msg("start: %s", no.err.msg);
+	}
+	run_until_owed_nothing(w);
+	assert_false(open_session(w).refused);
+	*state = w;
+	return 0;
+}
+
+static int end_world(void **state)
+{
+	struct world *w = *state;
+
+	committer_free(w->committer);
+	mediate_end(&w->m);
+	sessions_free(w->sessions);
+	journal_close(w->journal);
+	private_close(w->priv);
+	sign_key_free(w->key);
+	remove_dir(w->dir);
+	free(w);
+	return 0;
+}
+
+struct ask {
+	const char *tool, *args, *call;
+	uint8_t client;
+	int64_t lease_ns;
+};
+
+/* Does not wait: the caller decides what the disk does meanwhile. */
+static int ask_start(struct world *w, const struct ask *a, struct got *g)
+{
+	struct pawl_error err;
+	struct json *args = NULL;
+	struct request_call call = { .kind = CALL_TOOL };
+	struct decide_args d = { w->session, w->token, &call };
+	struct refusal no;
+	int r;
+
+	*g = (struct got){ 0 };
+	assert_int_equal(json_parse(str_of(a->args ? a->args : "{}"), 32, &args, &err), 0);
+	call.tool = str_of(a->tool);
+	call.call = str_of(a->call ? a->call : "c");
+	call.args = args;
+	call.limits.lease_ns = a->lease_ns;
+	memset(call.client, a->client ? a->client : 1, sizeof(call.client));
+	r = mediate_decide(&w->m, &d, g, &no);
+	if (r < 0) {
+		g->refused = true;
+		g->no = no.code;
+	}
+	json_free(args); /* nothing of the request may be needed any more */
+	return r;
+}
+
+static struct got ask(struct world *w, struct ask a)
+{
+	struct got g;
+
+	if (ask_start(w, &a, &g) == 0)
+		run_until_owed_nothing(w);
+	return g;
+}
+
+static struct got settle(struct world *w, uint64_t decision, enum outcome outcome, int64_t money)
+{
+	struct settle_args a = { .session = w->session, .decision = decision, .token = w->token, .duration_ns = -1 };
+	struct got g = { 0 };
+	struct refusal no;
+
+	a.report = (struct report){ .outcome = outcome, .has_money = money >= 0, .money = money >= 0 ? money : 0 };
+	if (mediate_settle(&w->m, &a, &g, &no) < 0) {
+		g.refused = true;
+		g.no = no.code;
+	} else {
+		run_until_owed_nothing(w);
+	}
+	return g;
+}
+
+static int64_t run_used(const struct world *w)
+{
+	struct ledger_key key = { .budget = STR("run"), .scope = SCOPE_SESSION, .session = w->session };
+	struct ledger_state led = state_ledger(w->m.durable, &key);
+
+	return led.spent + led.reserved;
+}
+
+/* After any test step that is at rest, both states are one. */
+static void assert_states_equal(const struct world *w)
+{
+	uint8_t a[32], b[32];
+
+	state_digest(w->m.state, a);
+	state_digest(w->m.durable, b);
+	assert_memory_equal(a, b, 32);
+}
+
+#define CENT(n) ((n) * MONEY_PER_UNIT / 100)
+
+static void test_allow_and_settle(void **state)
+{
+	struct world *w = *state;
+	struct got g = ask(w, (struct ask){ .tool = "fetch", .call = "c1" }), s;
+
+	assert_int_equal(g.times, 1);
+	assert_int_equal(g.verdict, VERDICT_ALLOW);
+	assert_int_equal(run_used(w), CENT(30));
+	s = settle(w, g.seq, OUTCOME_OK, -1);
+	assert_int_equal(s.charged, CENT(30));
+	assert_int_equal(settle(w, g.seq, OUTCOME_OK, -1).seq, s.seq); /* the same report, the same entry */
+	assert_int_equal(settle(w, g.seq, OUTCOME_ERROR, -1).no, REASON_REPLAY_CONFLICT);
+	assert_int_equal(settle(w, g.seq, OUTCOME_OK, 0).no, REASON_REPLAY_CONFLICT);
+	assert_int_equal(run_used(w), CENT(30));
+	g = ask(w, (struct ask){ .tool = "fetch", .call = "c1" });
+	assert_int_equal(g.code, REASON_ALREADY_SETTLED);
+	assert_states_equal(w);
+}
+
+/* S9, and who is believed: docs/policy.md, "Settling". */
+static void test_settle_rules(void **state)
+{
+	static const struct {
+		const char *tool;
+		enum outcome outcome;
+		int64_t money; /* -1: not reported */
+		int64_t want;
+	} cases[] = {
+		{ "fetch", OUTCOME_OK, 0, CENT(30) },	     /* a fixed price is charged whatever is said */
+		{ "fetch", OUTCOME_OK, CENT(35), CENT(35) }, /* unless more was spent */
+		{ "fetch", OUTCOME_CANCELLED, 0, CENT(30) },
+		{ "fetch", OUTCOME_NOT_RUN, -1, CENT(30) },
+		{ "back", OUTCOME_OK, -1, CENT(20) },
+		{ "back", OUTCOME_OK, CENT(5), CENT(5) }, /* no price: as reported */
+		{ "back", OUTCOME_ERROR, CENT(5), CENT(5) },
+		{ "back", OUTCOME_CANCELLED, -1, 0 }, /* refund: true */
+		{ "back", OUTCOME_CANCELLED, CENT(1), CENT(1) },
+		{ "free", OUTCOME_OK, 0, 0 },
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		char call[16];
+		int64_t before;
+		struct got g, s;
+
+		if (i == 3 || i == 6) /* the session's budget is one dollar */
+			assert_false(open_session(w).refused);
+		before = run_used(w);
+		(void)snprintf(call, sizeof(call), "s%zu", i);
+		g = ask(w, (struct ask){ .tool = cases[i].tool, .call = call });
+		if (g.verdict != VERDICT_ALLOW)
+			fail_msg("case %zu: %s", i, reason_name(g.code));
+		s = settle(w, g.seq, cases[i].outcome, cases[i].money);
+		if (s.refused || run_used(w) - before != cases[i].want)
+			fail_msg("case %zu: charged %lld", i, (long long)(run_used(w) - before));
+	}
+	assert_int_equal(settle(w, 1, OUTCOME_OK, -1).no, REASON_MALFORMED);	  /* not a decision */
+	assert_int_equal(settle(w, 99999, OUTCOME_OK, -1).no, REASON_MALFORMED); /* not there */
+	assert_states_equal(w);
+}
+
+static void test_denied_cannot_settle(void **state)
+{
+	struct world *w = *state;
+	struct got g = ask(w, (struct ask){ .tool = "nothing", .call = "d" });
+
+	assert_int_equal(g.verdict, VERDICT_DENY);
+	assert_int_equal(settle(w, g.seq, OUTCOME_OK, -1).no, REASON_MALFORMED);
+}
+
+static void test_same_call_same_answer(void **state)
+{
+	struct world *w = *state;
+	struct ask a = { .tool = "fetch", .call = "r" };
+	struct got first, second, both[2];
+
+	first = ask(w, a);
+	second = ask(w, a);
+	assert_int_equal(first.seq, second.seq);
+	assert_int_equal(first.note_n, second.note_n);
+	assert_memory_equal(first.note, second.note, first.note_n);
+	assert_int_equal(run_used(w), CENT(30)); /* reserved once */
+	/* the retry arrives before the first answer is on disk */
+	a.call = "r2";
+	assert_int_equal(ask_start(w, &a, &both[0]), 0);
+	assert_int_equal(ask_start(w, &a, &both[1]), 0);
+	assert_int_equal(both[0].times + both[1].times, 0); /* nothing is answered from inside the call */
+	run_until_owed_nothing(w);
+	assert_int_equal(both[0].seq, both[1].seq);
+	assert_memory_equal(both[0].note, both[1].note, both[0].note_n);
+	/* another client with the same key: nobody knows whether it ran */
+	a.client = 9;
+	second = ask(w, a);
+	assert_int_equal(second.code, REASON_IN_DOUBT);
+	assert_int_equal(second.verdict, VERDICT_REVIEW);
+	assert_states_equal(w);
+}
+
+static void test_lease_over(void **state)
+{
+	struct world *w = *state;
+	struct got g = ask(w, (struct ask){ .tool = "fetch", .call = "l" }), late;
+
+	w->now += 30 * NS_PER_SEC - 1;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_int_equal(state_decision(w->m.durable, g.seq)->outcome, OUTCOME_NONE);
+	w->now += 1;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_int_equal(state_decision(w->m.durable, g.seq)->outcome, OUTCOME_EXPIRED);
+	assert_int_equal(run_used(w), CENT(30)); /* B03: charged at what was reserved, not at nothing */
+	assert_int_equal(ask(w, (struct ask){ .tool = "fetch", .call = "l" }).code, REASON_ALREADY_SETTLED);
+	late = settle(w, g.seq, OUTCOME_OK, CENT(45)); /* may only add */
+	assert_int_equal(late.kind, ENTRY_LOSS);
+	assert_int_equal(run_used(w), CENT(45));
+	assert_int_equal(settle(w, g.seq, OUTCOME_OK, CENT(45)).seq, late.seq);
+	assert_int_equal(settle(w, g.seq, OUTCOME_OK, CENT(50)).no, REASON_REPLAY_CONFLICT);
+	assert_states_equal(w);
+}
+
+static void test_stale_session(void **state)
+{
+	struct world *w = *state;
+
+	w->now += 60 * NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_int_equal(state_session(w->m.durable, w->session)->end, SESSION_ENDED_STALE);
+	assert_int_equal(ask(w, (struct ask){ .tool = "free" }).code, REASON_STALE_SESSION);
+	assert_states_equal(w);
+}
+
+static void test_open_caps(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 3; i++)
+		assert_false(open_session(w).refused);
+	assert_int_equal(open_session(w).no, REASON_SESSION_LIMIT); /* sessions.open: 4 */
+	{
+		struct got g = { 0 };
+		struct refusal no;
+
+		assert_int_equal(mediate_close(&w->m, w->session, w->token, &g, &no), 0);
+		run_until_owed_nothing(w);
+		assert_int_equal(g.times, 1);
+		assert_true(mediate_close(&w->m, w->session, w->token, &g, &no) < 0);
+		assert_int_equal(no.code, REASON_SESSION_CLOSED);
+	}
+	assert_false(open_session(w).refused);
+}
+
+static void test_strangers(void **state)
+{
+	struct world *w = *state;
+	uint64_t before = state_next_seq(w->m.state);
+	struct got g;
+
+	w->token[0] ^= 1;
+	g = ask(w, (struct ask){ .tool = "free" });
+	assert_true(g.refused);
+	assert_int_equal(g.no, REASON_UNAUTHENTICATED);
+	assert_int_equal(settle(w, before - 1, OUTCOME_OK, -1).no, REASON_UNAUTHENTICATED);
+	assert_int_equal(state_next_seq(w->m.state), before); /* counted, never an entry */
+	assert_int_equal(w->m.count.unauthenticated, 2);
+}
+
+/* S2, semantics 1: whatever disk call fails, nothing is answered that is not on disk, nothing half-applied stays, and it heals. */
+static void test_disk_fails(void **state)
+{
+	struct world *w = *state;
+
+	for (int sync = 0; sync <= 1; sync++)
+		for (int nth = 0; nth < 4; nth++) {
+			struct got g[3], after;
+			uint8_t before[32], now[32];
+			char call[16];
+			int64_t used;
+
+			assert_false(open_session(w).refused);
+			used = run_used(w);
+			state_digest(w->m.durable, before);
+			*(sync ? &w->disk.syncs_left : &w->disk.writes_left) = 0;
+			for (int i = 0; i < 3; i++) {
+				(void)snprintf(call, sizeof(call), "f%d-%d-%d", sync, nth, i);
+				(void)ask_start(w, &(struct ask){ .tool = "fetch", .call = call }, &g[i]);
+				if (nth & 1)
+					run_until_owed_nothing(w);
+			}
+			run_until_owed_nothing(w);
+			for (int i = 0; i < 3; i++) {
+				assert_true(g[i].refused);
+				assert_int_equal(g[i].no, REASON_LOG_UNAVAILABLE);
+			}
+			assert_false(w->m.open);
+			state_digest(w->m.durable, now);
+			assert_memory_equal(before, now, 32);
+			assert_int_equal(ask(w, (struct ask){ .tool = "free" }).no, REASON_LOG_UNAVAILABLE);
+			/* still broken at the next try, then it can write again */
+			w->now += NS_PER_SEC;
+			(void)mediate_tick(&w->m, clock_now(&w->clock));
+			run_until_owed_nothing(w);
+			w->disk = (struct disk){ -1, -1 };
+			w->now += NS_PER_SEC;
+			(void)mediate_tick(&w->m, clock_now(&w->clock));
+			run_until_owed_nothing(w);
+			if (!w->m.open) {
+				w->now += NS_PER_SEC;
+				(void)mediate_tick(&w->m, clock_now(&w->clock));
+				run_until_owed_nothing(w);
+			}
+			assert_true(w->m.open);
+			assert_int_equal(run_used(w), used);
+			(void)snprintf(call, sizeof(call), "f%d-%d-0", sync, nth);
+			after = ask(w, (struct ask){ .tool = "fetch", .call = call });
+			assert_int_equal(after.verdict, VERDICT_ALLOW); /* the first try left nothing: not even its key */
+			assert_states_equal(w);
+			{
+				struct got closed = { 0 };
+				struct refusal no;
+
+				assert_int_equal(mediate_close(&w->m, w->session, w->token, &closed, &no), 0);
+				run_until_owed_nothing(w);
+			}
+		}
+}
+
+static void test_review_card(void **state)
+{
+	struct world *w = *state;
+	struct got a = ask(w, (struct ask){ .tool = "pay", .call = "p1", .args = "{\"n\":1}" });
+	struct got b = ask(w, (struct ask){ .tool = "pay", .call = "p2", .args = "{\"n\":1}" });
+	struct got c = ask(w, (struct ask){ .tool = "pay", .call = "p3", .args = "{\"n\":2}" });
+
+	assert_int_equal(a.verdict, VERDICT_REVIEW);
+	assert_int_equal(a.card, a.seq);
+	assert_int_equal(b.card, a.card); /* an equal call joins */
+	assert_true(c.card != a.card);
+	w->now += 3600 * NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_null(state_card_after(w->m.durable, 0, 0)); /* timed out */
+	assert_states_equal(w);
+}
+
+/* B21, B22: one batch of calls is judged in order, each gets an answer, and what is denied costs nothing. */
+static void test_batch(void **state)
+{
+	struct world *w = *state;
+	struct got g[8];
+	int allowed = 0;
+	char call[8];
+
+	for (int i = 0; i < 8; i++) {
+		(void)snprintf(call, sizeof(call), "b%d", i);
+		assert_int_equal(ask_start(w, &(struct ask){ .tool = "fetch", .call = call }, &g[i]), 0);
+	}
+	run_until_owed_nothing(w);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(g[i].times, 1);
+		assert_int_equal(g[i].verdict, i < 3 ? VERDICT_ALLOW : VERDICT_DENY);
+		allowed += g[i].verdict == VERDICT_ALLOW;
+	}
+	assert_int_equal(allowed, 3);
+	assert_int_equal(run_used(w), CENT(90));
+}
+
+int main(void)
+{
+#define ROW(t) cmocka_unit_test_setup_teardown(t, make_world, end_world)
+	const struct CMUnitTest tests[] = {
+		ROW(test_allow_and_settle), ROW(test_settle_rules),  ROW(test_denied_cannot_settle), ROW(test_same_call_same_answer),
+		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
+		ROW(test_disk_fails),	    ROW(test_review_card),   ROW(test_batch),
+	};
+
+	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("mediate", tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* tests/unit/test_reply.c - replies as docs/wire.md has them, and the promise that an entry read back gives the same reply. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "daemon/door/reply.h"
+#include "daemon/log/entry.h"
+#include "tests/support/random_entry.h"
+
+#include <stdlib.h>
+
+#define DAY "2026-11-29T18:41:10.123456789Z"
+#define DAY_NS INT64_C(1795977670123456789)
+#define NOTE STR("pawl-entry/v1\nx\n")
+#define NOTE_JSON "\"pawl-entry/v1\\nx\\n\""
+
+static void check(const struct buf *out, const char *want)
+{
+	struct pawl_error err;
+	struct json *j;
+
+	if (!buf_ok(out) || !str_is(buf_str(out), want))
+		fail_msg("\n%.*s\n%s", STR_ARG(buf_str(out)), want);
+	if (json_parse(buf_str(out), PAWL_MAX_DEPTH, &j, &err) < 0)
+		fail_msg("not JSON: %s", err.msg);
+	json_free(j);
+}
+
+/* ---- decide ---- */
+
+static const struct draw draws[] = {
+	{ .key = { .budget = { "run", 3 }, .scope = SCOPE_SESSION, .session = 7 }, .unit = UNIT_MONEY, .amount = 2000000, .used = 4997000000,
+	  .limit = 5 * MONEY_PER_UNIT },
+	{ .key = { .budget = { "day", 3 }, .scope = SCOPE_AGENT, .owner = { "local", 5 } }, .unit = UNIT_CALLS, .amount = 1, .used = 12, .limit = 10,
+	  .granted = 2 },
+};
+
+static const struct {
+	const char *name, *want;
+	struct entry_decision d;
+} decisions[] = {
+	{ "deny by a budget, with its numbers",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c-17\",\"verdict\":\"deny\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"budget\",\"rule\":\"run\",\"message\":\"run has 0.003 USD left\",\"counter\":\"4.997\","
+	  "\"limit\":\"5\",\"unit\":\"USD\"},\"remaining\":{\"run\":{\"used\":\"4.997\",\"remaining\":\"0.003\",\"limit\":\"5\",\"unit\":\"USD\","
+	  "\"reset_at\":null,\"scope\":\"session\"}},\"lease_until\":null,\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c-17", 4 }, .answer = VERDICT_DENY, .money_unit = { "USD", 3 }, .draws = draws, .n_draws = 1,
+	    .why = { .code = REASON_BUDGET, .rule = { "run", 3 }, .message = "run has 0.003 USD left", .has_numbers = true, .unit = UNIT_MONEY,
+		     .counter = 4997000000, .limit = 5 * MONEY_PER_UNIT } } },
+	{ "allow: the amount counts as used; over and granted show",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"allow\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"rule\",\"rule\":\"reading\",\"message\":\"\"},\"remaining\":{\"run\":{\"used\":\"4.999\","
+	  "\"remaining\":\"0.001\",\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"},\"day\":{\"used\":\"13\","
+	  "\"remaining\":\"0\",\"limit\":\"10\",\"granted\":\"2\",\"over\":\"1\",\"unit\":\"calls\",\"reset_at\":null,\"scope\":\"agent\"}},"
+	  "\"lease_until\":\"" DAY "\",\"call_reused\":true,\"limits_ignored\":true,\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = VERDICT_ALLOW, .money_unit = { "USD", 3 }, .draws = draws, .n_draws = 2, .lease_until = DAY_NS,
+	    .call_reused = true, .limits_ignored = true, .why = { .code = REASON_RULE, .rule = { "reading", 7 } } } },
+	{ "review: the card and its deadline, nothing taken, no lease",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"review\",\"decision\":\"d_123\",\"review\":\"r_56\",\"permit\":null,"
+	  "\"retry_after\":\"1500ms\",\"reason\":{\"code\":\"in_doubt\",\"rule\":null,\"message\":\"\",\"decision\":\"d_9\"},\"remaining\":{\"run\":{"
+	  "\"used\":\"4.997\",\"remaining\":\"0.003\",\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"}},"
+	  "\"lease_until\":null,\"expires\":\"" DAY "\",\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = VERDICT_REVIEW, .money_unit = { "USD", 3 }, .draws = draws, .n_draws = 1, .lease_until = DAY_NS, .card = 56,
+	    .card_until = DAY_NS, .why = { .code = REASON_IN_DOUBT, .refers = 9, .retry_after_ns = 1500000000 } } },
+	{ "already settled: how it ended",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"deny\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"already_settled\",\"rule\":null,\"message\":\"\",\"decision\":\"d_9\"},\"remaining\":{},"
+	  "\"lease_until\":null,\"settled\":{\"outcome\":\"expired\",\"result\":null},\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = VERDICT_DENY, .settled = OUTCOME_EXPIRED, .why = { .code = REASON_ALREADY_SETTLED, .refers = 9 } } },
+	{ "a verdict that nobody set is a no",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"deny\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"ok\",\"rule\":null,\"message\":\"\"},\"remaining\":{},\"lease_until\":null,"
+	  "\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = VERDICT_UNSET, .lease_until = DAY_NS } },
+	{ "a verdict out of range is a no",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"deny\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"ok\",\"rule\":null,\"message\":\"\"},\"remaining\":{},\"lease_until\":null,"
+	  "\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = (enum verdict)7 } },
+};
+
+static void test_decide(void **state)
+{
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(decisions); i++) {
+		struct entry e = { .kind = ENTRY_DECISION, .seq = 123, .decision = decisions[i].d };
+
+		buf_reset(&out);
+		reply_decide(&e, NOTE, &out);
+		check(&out, decisions[i].want);
+	}
+	buf_reset(&out);
+	reply_decide(&(struct entry){ .kind = ENTRY_STOP }, NOTE, &out);
+	assert_false(buf_ok(&out)); /* not an answer */
+	buf_done(&out);
+}
+
+/* Of several ledgers of one budget (a session and the ones above it) the tightest is shown. */
+static void test_tightest(void **state)
+{
+	static const struct draw chain[] = {
+		{ .key = { .budget = { "run", 3 } }, .unit = UNIT_CALLS, .used = 1, .limit = 10 },
+		{ .key = { .budget = { "x", 1 } }, .unit = UNIT_CALLS, .used = 1, .limit = 2 },
+		{ .key = { .budget = { "run", 3 }, .scope = SCOPE_AGENT }, .unit = UNIT_CALLS, .used = 9, .limit = 10, .granted = 1 },
+		{ .key = { .budget = { "run", 3 } }, .unit = UNIT_CALLS, .used = 7, .limit = 10 },
+		{ .key = { .budget = { "far", 3 } }, .unit = UNIT_MONEY, .used = INT64_MAX, .amount = INT64_MAX, .limit = 1, .granted = 0 },
+	};
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_remaining(chain, sizeof(chain[0]), PAWL_LEN(chain), true, STR_NONE, &out);
+	check(&out,
+	      "{\"run\":{\"used\":\"9\",\"remaining\":\"2\",\"limit\":\"10\",\"granted\":\"1\",\"unit\":\"calls\",\"reset_at\":null,\"scope\":\"agent\"},"
+	      "\"x\":{\"used\":\"1\",\"remaining\":\"1\",\"limit\":\"2\",\"unit\":\"calls\",\"reset_at\":null,\"scope\":\"session\"},"
+	      "\"far\":{\"used\":\"9223372036.854775807\",\"remaining\":\"0\",\"limit\":\"0.000000001\",\"over\":\"9223372036.854775806\","
+	      "\"unit\":\"money\",\"reset_at\":null,\"scope\":\"session\"}}");
+	buf_done(&out);
+}
+
+static void test_unavailable(void **state)
+{
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_unavailable_decide(STR("c\"1"), "", &out);
+	check(&out, "{\"v\":1,\"op\":\"decide\",\"call\":\"c\\\"1\",\"verdict\":\"deny\",\"decision\":null,\"review\":null,\"permit\":null,"
+		    "\"retry_after\":null,\"reason\":{\"code\":\"log_unavailable\",\"rule\":null,\"message\":"
+		    "\"the audit log cannot be written: nothing runs until it can\"},\"remaining\":{},\"lease_until\":null,\"log\":null}");
+	buf_reset(&out);
+	reply_unavailable_decide(STR_NONE, "no space left", &out);
+	assert_true(buf_ok(&out));
+	assert_non_null(strstr(out.p, "\"call\":null,\"verdict\":\"deny\""));
+	buf_done(&out);
+}
+
+/* ---- settle ---- */
+
+static const struct charge charges[] = {
+	{ .draw = { .key = { .budget = { "run", 3 } }, .unit = UNIT_MONEY, .used = 4998700000, .limit = 5 * MONEY_PER_UNIT }, .reserved = 2000000,
+	  .charged = 1700000 },
+	{ .draw = { .key = { .budget = { "tokens", 6 } }, .unit = UNIT_TOKENS, .used = 1110, .limit = 1000 }, .reserved = 1200, .charged = 1110 },
+};
+
+static void test_settle(void **state)
+{
+	struct entry e = { .kind = ENTRY_SETTLE, .seq = 124,
+			   .settle = { .session = 7, .decision = 123, .outcome = OUTCOME_OK, .money_unit = STR("USD"), .charges = charges,
+				       .n_charges = 2, .returned = 300000, .charged_money = 1700000, .charged_tokens = 1110 } };
+	struct entry late = { .kind = ENTRY_LOSS, .seq = 125, .loss = { .what = LOSS_LATE_SETTLE, .decision = 123, .late = e.settle } };
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_settle(&e, NOTE, &out);
+	check(&out, "{\"v\":1,\"op\":\"settle\",\"decision\":\"d_123\",\"outcome\":\"ok\",\"charged\":{\"money\":\"0.0017\",\"tokens\":1110},"
+		    "\"returned\":{\"money\":\"0.0003\",\"tokens\":90},\"late\":false,\"remaining\":{\"run\":{\"used\":\"4.9987\",\"remaining\":"
+		    "\"0.0013\",\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"},\"tokens\":{\"used\":\"1110\",\"remaining\":"
+		    "\"0\",\"limit\":\"1000\",\"over\":\"110\",\"unit\":\"tokens\",\"reset_at\":null,\"scope\":\"session\"}},\"log\":{\"seq\":124,"
+		    "\"entry\":" NOTE_JSON "}}");
+	buf_reset(&out);
+	reply_settle(&late, NOTE, &out);
+	assert_true(buf_ok(&out));
+	assert_non_null(strstr(out.p, "\"late\":true,"));
+	buf_reset(&out);
+	late.loss.what = LOSS_TORN_TAIL;
+	reply_settle(&late, NOTE, &out);
+	assert_false(buf_ok(&out));
+	buf_done(&out);
+}
+
+/* Semantics 7: the same reply byte for byte, also after a restart, when all there is is the entry as it was read back. */
+static void test_same_bytes_after_restart(void **state)
+{
+	static const enum entry_kind kinds[] = { ENTRY_DECISION, ENTRY_SETTLE, ENTRY_LOSS };
+	struct buf line = BUF_MAX(1 << 20), before = BUF_MAX(1 << 20), after = BUF_MAX(1 << 20);
+	struct dice *d = calloc(1, sizeof(*d));
+	int checked = 0;
+
+	(void)state;
+	assert_non_null(d);
+	d->s = 521288629;
+	for (int i = 0; i < 1500; i++) {
+		void (*reply)(const struct entry *, struct str, struct buf *) = i % 3 ? reply_settle : reply_decide;
+		struct entry_parsed p;
+		struct json *j;
+		struct entry e;
+
+		random_entry(d, kinds[i % 3], &e);
+		buf_reset(&line);
+		buf_reset(&before);
+		buf_reset(&after);
+		entry_render(&e, &line);
+		if (!buf_ok(&line) || (e.kind == ENTRY_LOSS && e.loss.what != LOSS_LATE_SETTLE))
+			continue;
+		reply(&e, NOTE, &before);
+		assert_int_equal(entry_parse(buf_str(&line), e.seq, &p, NULL), 0);
+		reply(&p.e, NOTE, &after);
+		assert_true(buf_ok(&before) && buf_ok(&after));
+		if (!str_eq(buf_str(&before), buf_str(&after)))
+			fail_msg("\n%.*s\n%.*s", STR_ARG(buf_str(&before)), STR_ARG(buf_str(&after)));
+		assert_int_equal(json_parse(buf_str(&after), PAWL_MAX_DEPTH, &j, NULL), 0); /* no repeated key, whatever the budgets are called */
+		json_free(j);
+		entry_parsed_done(&p);
+		checked++;
+	}
+	assert_true(checked > 800);
+	buf_done(&line);
+	buf_done(&before);
+	buf_done(&after);
+	free(d);
+}
+
+/* ---- the rest ---- */
+
+static void test_error(void **state)
+{
+	static const struct {
+		enum wire_op op;
+		enum reason_code code;
+		const char *field, *message;
+		int64_t retry_after_ns;
+		const char *want;
+	} rows[] = {
+		{ OP_DECIDE, REASON_MALFORMED, "estimate.money", "not a decimal number: \"1e400\"", 0,
+		  "{\"v\":1,\"op\":\"decide\",\"error\":{\"code\":\"malformed\",\"field\":\"estimate.money\",\"message\":"
+		  "\"not a decimal number: \\\"1e400\\\"\"}}" },
+		{ OP_NONE, REASON_MALFORMED, "", "an empty message", 0,
+		  "{\"v\":1,\"op\":null,\"error\":{\"code\":\"malformed\",\"field\":null,\"message\":\"an empty message\"}}" },
+		{ OP_SETTLE, REASON_THROTTLED, NULL, "slower", 250000000,
+		  "{\"v\":1,\"op\":\"settle\",\"error\":{\"code\":\"throttled\",\"field\":null,\"message\":\"slower\",\"retry_after\":\"250ms\"}}" },
+		{ OP_HELLO, REASON_UNAVAILABLE, "a\xc3", "b\xff\n", 0, /* a path that was cut in the middle of a letter */
+		  "{\"v\":1,\"op\":\"hello\",\"error\":{\"code\":\"unavailable\",\"field\":\"a?\",\"message\":\"b?\\n\"}}" },
+		{ OP_HELLO, REASON_COUNT, NULL, NULL, 0,
+		  "{\"v\":1,\"op\":\"hello\",\"error\":{\"code\":\"unavailable\",\"field\":null,\"message\":\"\"}}" },
+	};
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		buf_reset(&out);
+		reply_error(rows[i].op, rows[i].code, rows[i].field, rows[i].message, rows[i].retry_after_ns, &out);
+		check(&out, rows[i].want);
+	}
+	buf_done(&out);
+}
+
+static void test_sessions(void **state)
+{
+	struct reply_open o = { .session = 7, .seq = 7, .expires = DAY_NS, .lease_ns = 60 * NS_PER_SEC, .mode = STR("enforce") };
+	static const uint64_t open[] = { 9, 11 };
+	static const struct reply_review reviews[] = { { 10, DAY_NS }, { 12, DAY_NS } };
+	struct reply_state s = { .session = 7, .agent = STR("local"), .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2,
+				 .ledgers = draws, .n_ledgers = 1, .currency = STR("USD"), .open = open, .n_open = 2, .reviews = reviews,
+				 .n_reviews = 2 };
+	static const struct reply_session rows[] = {
+		{ .session = 7, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2, .reservations = 1 },
+		{ .session = 8, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .ended = { "stale", 5 }, .reviews = 1 },
+	};
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	memset(o.token, 0xab, sizeof(o.token));
+	reply_open(&o, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.open\",\"session\":\"s_7\",\"token\":"
+		    "\"abababababababababababababababababababababababababababababababab\",\"expires\":\"" DAY
+		    "\",\"lease\":\"1m\",\"mode\":\"enforce\",\"log\":{\"seq\":7}}");
+	buf_reset(&out);
+	reply_close(7, 130, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.close\",\"session\":\"s_7\",\"log\":{\"seq\":130}}");
+	buf_reset(&out);
+	reply_heartbeat(7, DAY_NS, &out);
+	check(&out, "{\"v\":1,\"op\":\"heartbeat\",\"session\":\"s_7\",\"expires\":\"" DAY "\"}");
+	buf_reset(&out);
+	reply_state(&s, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.state\",\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
+		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"remaining\":{\"run\":{\"used\":\"4.997\",\"remaining\":\"0.003\","
+		    "\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"}},\"open\":[\"d_9\",\"d_11\"],\"reviews\":[{\"review\":"
+		    "\"r_10\",\"expires\":\"" DAY "\"},{\"review\":\"r_12\",\"expires\":\"" DAY "\"}],\"denials\":[],\"breakers\":[]}");
+	buf_reset(&out);
+	reply_session_list(rows, 2, true, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[{\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
+		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"reservations\":1,\"reviews\":0},{\"session\":\"s_8\",\"agent\":\"local\","
+		    "\"opened\":\"" DAY "\",\"expires\":\"" DAY "\",\"ended\":\"stale\",\"decisions\":0,\"executions\":0,\"reservations\":0,"
+		    "\"reviews\":1}],\"more\":true}");
+	buf_reset(&out);
+	reply_session_list(NULL, 0, false, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[],\"more\":false}");
+	buf_done(&out);
+}
+
+static void test_daemon(void **state)
+{
+	static const struct reply_fact facts[] = { { { "P4", 2 }, { "partial", 7 }, { "one uid", 7 } }, { { "P7", 2 }, { "partial", 7 }, { "x", 1 } } };
+	struct reply_log log = { .origin = STR("o"), .key = STR("o/entry+00+AA"), .seq = 42, .unavailable = true, .why = STR("full") };
+	struct reply_hello h = { .policy_name = STR("crew"), .policy_hash = STR("ab"), .currency = STR("USD"), .mode = STR("enforce"),
+				 .fallback = VERDICT_DENY, .attended = true, .log = log, .watch_state = STR("off"), .watch_why = STR("not built"),
+				 .promises = facts, .n_promises = 2 };
+	struct reply_status s = { .rest_pid = 12, .started = DAY_NS, .now = DAY_NS, .wall = DAY_NS, .policy_loaded = DAY_NS,
+				  .policy_name = STR("crew"), .policy_hash = STR("ab"), .mode = STR("enforce"), .fallback = VERDICT_UNSET, .log = log,
+				  .live = 1, .kept = 2, .allow = 3, .review = 4, .deny = 5, .settles = 6, .malformed = 7, .unauthenticated = 8,
+				  .throttled = 9, .oversized = 10, .probes = facts, .n_probes = 1 };
+	struct reply_policy p = { STR("crew"), STR("ab"), STR("/etc/pawl\xff.yaml"), STR("pawl: 1\n...\n") };
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_hello(&h, &out);
+	check(&out, "{\"v\":1,\"op\":\"hello\",\"server\":\"pawld " PAWL_VERSION "\",\"protocol\":1,\"policy\":{\"name\":\"crew\",\"hash\":\"ab\"},"
+		    "\"currency\":\"USD\",\"mode\":\"enforce\",\"default\":\"deny\",\"attended\":true,\"log\":{\"origin\":\"o\",\"key\":\"o/entry+00+AA\","
+		    "\"seq\":42},\"watch\":{\"state\":\"off\",\"why\":\"not built\"},\"promises\":{\"P4\":{\"state\":\"partial\",\"why\":\"one uid\"},"
+		    "\"P7\":{\"state\":\"partial\",\"why\":\"x\"}}}");
+	buf_reset(&out);
+	reply_status(&s, &out);
+	check(&out, "{\"v\":1,\"op\":\"status\",\"server\":\"pawld " PAWL_VERSION "\",\"pid\":{\"watcher\":null,\"rest\":12},\"started\":\"" DAY
+		    "\",\"now\":\"" DAY "\",\"wall\":\"" DAY "\",\"mode\":\"enforce\",\"default\":\"deny\",\"policy\":{\"name\":\"crew\",\"hash\":\"ab\","
+		    "\"loaded\":\"" DAY "\"},\"log\":{\"origin\":\"o\",\"key\":\"o/entry+00+AA\",\"seq\":42,\"state\":\"unavailable\",\"why\":\"full\"},"
+		    "\"sessions\":{\"live\":1,\"kept\":2},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"settle\":6,\"malformed\":7,"
+		    "\"unauthenticated\":8,\"throttled\":9,\"oversized\":10},\"probes\":{\"P4\":{\"state\":\"partial\",\"why\":\"one uid\"}},"
+		    "\"promises\":{}}");
+	buf_reset(&out);
+	reply_policy_show(&p, &out);
+	check(&out, "{\"v\":1,\"op\":\"policy.show\",\"name\":\"crew\",\"hash\":\"ab\",\"file\":\"/etc/pawl?.yaml\",\"text\":\"pawl: 1\\n...\\n\"}");
+	buf_done(&out);
+}
+
+/* A reply that does not fit has failed; it is never sent in part. */
+static void test_too_large(void **state)
+{
+	struct entry e = { .kind = ENTRY_DECISION, .seq = 123, .decision = decisions[0].d };
+	struct buf out = BUF_MAX(100);
+
+	(void)state;
+	reply_decide(&e, NOTE, &out);
+	assert_false(buf_ok(&out));
+	buf_done(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_decide),	 cmocka_unit_test(test_tightest), cmocka_unit_test(test_unavailable),
+		cmocka_unit_test(test_settle),	 cmocka_unit_test(test_same_bytes_after_restart), cmocka_unit_test(test_error),
+		cmocka_unit_test(test_sessions), cmocka_unit_test(test_daemon),	  cmocka_unit_test(test_too_large),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
