@@ -1,0 +1,94 @@
+"""Which socket, how long to wait at it, and what silence means.
+
+Owns the transports of this process, one a path, shared by all sessions. Knows ops and replies, not sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from . import _proto, _wire
+from .errors import ProtocolError, Unavailable
+
+TIMEOUT = 5.0  # seconds for one question
+
+_transports: dict[str, _wire.Transport] = {}
+
+
+def socket_path() -> tuple[str, str]:
+    """Where pawld is looked for, and which rule said so."""
+    named = os.environ.get("PAWL_SOCKET")
+    if named:
+        return named.removeprefix("ipc://"), "PAWL_SOCKET"
+    folder = os.environ.get("PAWL_DIR")  # pawld's own word for the folder that `pawl init` made
+    if folder:
+        return os.path.join(folder, "run", "agent.sock"), "PAWL_DIR"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return os.path.join(runtime, "pawl", "agent.sock"), "XDG_RUNTIME_DIR"
+    return "/run/pawl/agent.sock", "the default"
+
+
+def _transport(path: str) -> _wire.Transport:
+    return _transports.get(path) or _transports.setdefault(path, _wire.Transport(path))
+
+
+def _leave_streams() -> None:
+    for t in list(_transports.values()):
+        t.pool()  # sees that this is another process now
+
+
+os.register_at_fork(after_in_child=_leave_streams)
+
+
+class Door:
+    """One socket and how long to wait at it."""
+
+    def __init__(self, socket: str | os.PathLike[str] | None, timeout: float) -> None:
+        if socket is None:
+            self.path, self.path_from = socket_path()
+        else:
+            self.path, self.path_from = os.fspath(socket).removeprefix("ipc://"), "socket="
+        self.timeout = timeout
+
+    def call(
+        self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
+    ) -> dict[str, Any]:
+        body, seconds = _proto.request(op, fields), timeout or self.timeout
+        try:
+            raw = _transport(self.path).request(body, time.monotonic() + seconds)
+        except (OSError, ProtocolError) as e:
+            raise self.silence(e, seconds) from e
+        return self.read(raw, op, tool)
+
+    async def acall(
+        self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
+    ) -> dict[str, Any]:
+        body, seconds = _proto.request(op, fields), timeout or self.timeout
+        try:
+            raw = await _transport(self.path).arequest(body, time.monotonic() + seconds)
+        except (OSError, ProtocolError) as e:
+            raise self.silence(e, seconds) from e
+        return self.read(raw, op, tool)
+
+    def silence(self, e: BaseException, seconds: float) -> Unavailable:
+        if isinstance(e, Unavailable):
+            return ProtocolError(e.message, path=self.path, path_from=self.path_from)
+        if isinstance(e, TimeoutError):
+            return Unavailable(f"no answer within {seconds:g} s", path=self.path, path_from=self.path_from)
+        why = getattr(e, "strerror", None) or str(e) or type(e).__name__
+        return Unavailable(why, path=self.path, path_from=self.path_from)
+
+    def read(self, raw: bytes, op: str, tool: str | None) -> dict[str, Any]:
+        try:
+            return _proto.reply(raw, op, tool)
+        except Unavailable as e:
+            e.path, e.path_from = self.path, self.path_from
+            raise
+
+
+def hello(socket: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Who answers at the socket: version, policy, mode, what is watched. Needs no session."""
+    return Door(socket, timeout).call("hello", {})

@@ -1,0 +1,412 @@
+"""@guard: ask, and only then run; settle when it has ended, however it ended.
+
+The order is the invariant: arguments are encoded, the question is sent, the exact word `allow` comes back, then the
+body is entered. Anything that raises on the way leaves the body unrun. A report that fails never changes what the
+caller gets.
+
+The plain function sits in the closure of a closure and under no attribute: a `__wrapped__` would be the way around.
+Python hides nothing from code that runs in the same process, so this stops accidents and tools, not an attacker inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import inspect
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from . import _money
+from ._client import Session, call_limits, check_kind, check_tool, current_session
+from ._encode import digest
+from ._keeper import Watch, keeper
+from ._money import Cost, Money
+from ._proto import Permit
+
+log = logging.getLogger("pawl")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ABORTS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
+
+
+class _Plan:
+    """What the decorator's arguments say about every call. Does not know the function."""
+
+    def __init__(self, tool: str, how: dict[str, Any], sig: inspect.Signature, in_class: bool) -> None:
+        self.tool = check_tool(tool)
+        check_kind(how["kind"], how["model"])
+        self.kind, self.model = how["kind"], how["model"]
+        self.limits = call_limits(how["budget"], how["max_repeat_calls"], how["timeout_seconds"])
+        self.timeout: float | None = None if how["timeout_seconds"] is None else float(how["timeout_seconds"])
+        self.estimate, self.cost, self.args = how["estimate"], how["cost"], how["args"]
+        self.chosen = how["session"]
+        self.sig = sig
+        for name in ("args", "cost"):
+            if how[name] is not None and not callable(how[name]):
+                raise TypeError(f"{name} must be a function, not {type(how[name]).__name__}")
+        if not callable(self.estimate):
+            _money.cost_object(self.estimate, "estimate")
+        if self.chosen is not None and not isinstance(self.chosen, Session):
+            raise TypeError(f"session must be a pawl.Session, not {type(self.chosen).__name__}")
+        first = next(iter(sig.parameters.values()), None)
+        self.bound_to = (
+            first.name
+            if in_class
+            and first is not None
+            and first.name in ("self", "cls")
+            and first.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            else None
+        )
+
+    def session(self) -> Session:
+        return self.chosen if self.chosen is not None else current_session()
+
+    def question(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        bound = self.sig.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        positional = bound.args
+        if self.bound_to is not None:
+            values.pop(self.bound_to)
+            positional = positional[1:]
+        sent = values if self.args is None else self.args(*positional, **bound.kwargs)
+        if not isinstance(sent, dict):
+            raise TypeError(f"args= of {self.tool} returned {type(sent).__name__} and must return a dict")
+        estimate = self.estimate(*positional, **bound.kwargs) if callable(self.estimate) else self.estimate
+        return {"args": sent, "estimate": estimate, "kind": self.kind, "model": self.model, "limits": self.limits}
+
+
+class _Run:
+    """One allowed call, from its permit to its report."""
+
+    __slots__ = ("plan", "session", "permit", "began", "watch", "last", "timed_out")
+
+    def __init__(self, plan: _Plan, session: Session, permit: Permit, watched: bool) -> None:
+        self.plan = plan
+        self.session = session
+        self.permit = permit
+        self.last: Any = None  # of a generator: the last item
+        self.timed_out = False
+        self.watch: Watch | None = (
+            keeper().watch(plan.tool, plan.timeout) if watched and plan.timeout is not None else None
+        )
+        self.began = time.monotonic()
+
+    def returned(self, result: Any, hashed: bool = True) -> dict[str, Any]:
+        report = self._report("ok")
+        if hashed:
+            report["result"] = digest(result)
+        if self.plan.cost is not None:
+            report["cost"] = self._cost(result)
+        return report
+
+    def raised(self, e: BaseException) -> dict[str, Any]:
+        if self.timed_out:
+            return self._report("error", {"kind": "timeout"})
+        try:
+            text = str(e)
+        except Exception:
+            text = ""
+        error = {"kind": _error_kind(e), "sha256": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()}
+        return self._report("cancelled" if isinstance(e, _ABORTS) else "error", error)
+
+    def _report(self, outcome: str, error: dict[str, Any] | None = None) -> dict[str, Any]:
+        took = time.monotonic() - self.began
+        if self.watch is not None:
+            keeper().unwatch(self.watch)
+            if error is None and took > self.watch.seconds:
+                error = {"kind": "overdue"}
+        return {"outcome": outcome, "error": error, "duration": took}
+
+    def _cost(self, result: Any) -> Cost | None:
+        try:
+            cost = self.plan.cost(result)
+            _money.cost_object(cost, "cost")
+            return cast("Cost | None", cost)
+        except Exception as e:
+            log.warning("cost= of %s failed, so its reservation will be charged: %r", self.plan.tool, e)
+            return None
+
+    def settle(self, report: dict[str, Any]) -> None:
+        self.session._settle_quietly(self.permit, report)
+
+    async def asettle(self, report: dict[str, Any]) -> None:
+        await self.session._asettle_quietly(self.permit, report)
+
+    @contextlib.asynccontextmanager
+    async def limited(self) -> AsyncGenerator[None, None]:
+        """timeout_seconds for one stretch of an async body; counts from the permit."""
+        if self.plan.timeout is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(self.began + self.plan.timeout - time.monotonic()) as limit:
+                yield
+        except TimeoutError as e:
+            if not limit.expired():
+                raise
+            self.timed_out = True
+            raise TimeoutError(f"{self.plan.tool} was cancelled after timeout_seconds={self.plan.timeout:g}") from e
+
+
+def _error_kind(e: BaseException) -> str:
+    kind = f"{type(e).__module__}.{type(e).__qualname__}".removeprefix("builtins.")
+    return (
+        "".join(c for c in kind if c.isprintable()).encode("utf-8", "replace")[:256].decode("utf-8", "ignore")
+        or "Exception"
+    )
+
+
+# ---- the four manners of body. Each returns the function that callers get ----
+
+
+def _ask(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], watched: bool = True) -> _Run:
+    question = plan.question(args, kwargs)
+    session = plan.session()
+    return _Run(plan, session, session.ask(plan.tool, **question), watched)
+
+
+async def _aask(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
+    question = plan.question(args, kwargs)
+    session = plan.session()
+    return _Run(plan, session, await session.aask(plan.tool, **question), False)
+
+
+def _plain(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        run = _ask(plan, args, kwargs)
+        try:
+            result = body(*args, **kwargs)
+        except BaseException as e:
+            run.settle(run.raised(e))
+            raise
+        if inspect.iscoroutine(result):  # a plain function around an async one: it has not run yet
+            return _rest(run, lambda: result)
+        run.settle(run.returned(result))
+        return result
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        return call(args, kwargs)
+
+    return guarded
+
+
+async def _rest(run: _Run, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    try:
+        async with run.limited():
+            result = await body()
+    except BaseException as e:
+        await run.asettle(run.raised(e))
+        raise
+    await run.asettle(run.returned(result))
+    return result
+
+
+def _async(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        run = await _aask(plan, args, kwargs)
+        return await _rest(run, lambda: body(*args, **kwargs))
+
+    async def guarded(*args: Any, **kwargs: Any) -> Any:
+        return await call(args, kwargs)
+
+    return guarded
+
+
+def _generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
+        run = _ask(plan, args, kwargs)
+        try:
+            inner = body(*args, **kwargs)
+            value = yield from _items(run, inner)
+        except BaseException as e:
+            run.settle(run.raised(e))
+            raise
+        run.settle(run.returned(run.last if value is None else value, hashed=False))
+        return value
+
+    def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from call(args, kwargs))
+
+    return guarded
+
+
+def _items(run: _Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """`yield from`, which keeps the last item in sight (a model's usage comes with it)."""
+    try:
+        run.last = next(inner)
+        while True:
+            try:
+                sent = yield run.last
+            except GeneratorExit:
+                inner.close()
+                raise
+            except BaseException as e:
+                run.last = inner.throw(e)
+            else:
+                run.last = inner.send(sent)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+    # Nothing here is reachable but through the cells of `guarded`, and there through `call`.
+    async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Run, AsyncGenerator[Any, Any]]:
+        run = await _aask(plan, args, kwargs)
+        try:
+            return run, body(*args, **kwargs)
+        except BaseException as e:
+            await run.asettle(run.raised(e))
+            raise
+
+    async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        run, inner = await call(args, kwargs)
+        try:
+            step = inner.__anext__()
+            while True:
+                try:
+                    async with run.limited():
+                        run.last = await step
+                except StopAsyncIteration:
+                    break
+                try:
+                    sent = yield run.last
+                except GeneratorExit:
+                    await inner.aclose()
+                    raise
+                except BaseException as e:
+                    step = inner.athrow(e)
+                else:
+                    step = inner.asend(sent)
+        except BaseException as e:
+            await run.asettle(run.raised(e))
+            raise
+        await run.asettle(run.returned(run.last, hashed=False))
+
+    return guarded
+
+
+# ---- dressing ----
+
+
+def _resolved(annotation: Any, fn: Any) -> Any:
+    """`from __future__ import annotations` leaves text that only the function's own module can read."""
+    if isinstance(annotation, str):
+        with contextlib.suppress(Exception):
+            return eval(annotation, getattr(inspect.unwrap(fn), "__globals__", {}))
+    return annotation
+
+
+def _dress(guarded: Callable[..., Any], fn: Any, sig: inspect.Signature) -> None:
+    """Name, doc, annotations and signature of fn, so that frameworks build the same schema; never fn itself."""
+    functools.update_wrapper(guarded, fn)
+    guarded.__dict__.pop("__wrapped__", None)  # set just now, or copied from a decorator below
+    guarded.__annotations__ = {k: _resolved(v, fn) for k, v in getattr(fn, "__annotations__", {}).items()}
+    params = [p.replace(annotation=_resolved(p.annotation, fn)) for p in sig.parameters.values()]
+    guarded.__signature__ = sig.replace(  # type: ignore[attr-defined]
+        parameters=params, return_annotation=_resolved(sig.return_annotation, fn)
+    )
+
+
+def _in_class(fn: Any) -> bool:
+    """Written in a class body and not bound yet.
+
+    Elsewhere a parameter named `cls` is an argument like any other, which policies must see.
+    """
+    outer = getattr(fn, "__qualname__", "").rpartition(".")[0]
+    return bool(outer) and not outer.endswith("<locals>") and not inspect.ismethod(fn)
+
+
+def _apply(fn: Any, tool: str | None, how: dict[str, Any], static: bool = False) -> Any:
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(_apply(fn.__func__, tool, how, isinstance(fn, staticmethod)))
+    if isinstance(fn, property) or inspect.isclass(fn) or not callable(fn):
+        what = "class" if inspect.isclass(fn) else type(fn).__name__
+        raise TypeError(f"guard goes on functions and methods, not on a {what}")
+    try:
+        sig = inspect.signature(fn)
+    except ValueError as e:
+        raise TypeError(f"{fn!r} has no signature that Python can tell; guard a function that calls it") from e
+    plan = _Plan(getattr(fn, "__name__", "") if tool is None else tool, how, sig, not static and _in_class(fn))
+    inner = fn if inspect.isroutine(fn) or isinstance(fn, functools.partial) else fn.__call__  # instances
+    if inspect.isasyncgenfunction(inner):
+        guarded = _async_generator(plan, fn)
+    elif inspect.iscoroutinefunction(inner):
+        guarded = _async(plan, fn)
+    elif inspect.isgeneratorfunction(inner):
+        guarded = _generator(plan, fn)
+    else:
+        guarded = _plain(plan, fn)
+    _dress(guarded, fn, sig)
+    return guarded
+
+
+@overload
+def guard(fn: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def guard(
+    tool: str | None = None,
+    *,
+    budget: Money | None = None,
+    max_repeat_calls: int | None = None,
+    timeout_seconds: float | None = None,
+    estimate: Cost | Callable[..., Cost | None] | None = None,
+    kind: str = "tool",
+    model: str | None = None,
+    args: Callable[..., dict[str, Any]] | None = None,
+    cost: Callable[[Any], Cost | None] | None = None,
+    session: Session | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def guard(
+    tool: Any = None,
+    *,
+    budget: Money | None = None,
+    max_repeat_calls: int | None = None,
+    timeout_seconds: float | None = None,
+    estimate: Any = None,
+    kind: str = "tool",
+    model: str | None = None,
+    args: Callable[..., dict[str, Any]] | None = None,
+    cost: Callable[[Any], Cost | None] | None = None,
+    session: Session | None = None,
+) -> Any:
+    """Ask pawld before each call; run it only when the answer is `allow`.
+
+    tool              name in the policy; the function's own when left out
+    budget            "0.50": what calls of this tool may cost in this session. Text, since a float cannot hold money
+    max_repeat_calls  equal calls that may run
+    timeout_seconds   async bodies are cancelled after it; plain ones cannot be stopped and are reported overdue
+    estimate          expected cost of a call: "0.01", {"money": …, "tokens": …}, or a function of the call's arguments
+    cost              function of the result that gives the real cost
+    args              function of the call's arguments that gives the dict to judge, for types that have no JSON form
+    kind, model       "tool", "llm" (with model=), "delegate", "http", "code"
+    session           a Session; else that of the `with` around the call, else the process's own
+
+    budget, max_repeat_calls and timeout_seconds only narrow what the policy gives.
+    """
+    how = {
+        "budget": budget,
+        "max_repeat_calls": max_repeat_calls,
+        "timeout_seconds": timeout_seconds,
+        "estimate": estimate,
+        "kind": kind,
+        "model": model,
+        "args": args,
+        "cost": cost,
+        "session": session,
+    }
+    if tool is None or isinstance(tool, str):
+        if tool is not None:
+            check_tool(tool)
+        return lambda fn: _apply(fn, tool, how)
+    return _apply(tool, None, how)

@@ -1,0 +1,127 @@
+"""What a caller can catch. All of it means: the guarded body did not run.
+
+Every class survives pickling, since process pools send exceptions that way: args holds the bare message, __dict__ the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .reasons import HINTS, ReasonCode
+
+HOW_TO_START = (
+    "To start it: `pawl init DIR` (once), `pawld --dir DIR`, and PAWL_SOCKET=DIR/run/agent.sock for this program"
+)
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere goes to terminals and models: what could move a cursor or hide is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class PawlError(Exception):
+    """Base of all that pawl raises about a call."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class _Answered(PawlError):
+    """pawld's answer was not `allow`."""
+
+    word = "refused"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: str = ReasonCode.UNAVAILABLE,
+        tool: str | None = None,
+        rule: str | None = None,
+        counter: str | None = None,
+        limit: str | None = None,
+        unit: str | None = None,
+        decision: str | None = None,
+        review: str | None = None,
+        reset_at: str | None = None,
+        retry_after: str | None = None,
+        remaining: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        try:
+            code = ReasonCode(code)
+        except ValueError:
+            pass  # a newer pawld: keep its word
+        self.code = code
+        self.tool = tool
+        self.rule = rule
+        self.counter = counter
+        self.limit = limit
+        self.unit = unit
+        self.decision = decision
+        self.review = review
+        self.reset_at = reset_at
+        self.retry_after = retry_after
+        self.remaining: dict[str, Any] = dict(remaining or {})
+
+    def __str__(self) -> str:
+        facts = [str(self.code)]
+        if self.rule:
+            facts.append(f"rule {self.rule}")
+        if self.limit is not None:
+            facts.append(f"{self.counter} of {self.limit} {self.unit or ''}".rstrip())
+        if self.reset_at:
+            facts.append(f"resets {self.reset_at}")
+        if self.retry_after:
+            facts.append(f"retry after {self.retry_after}")
+        facts += [x for x in (self.review, self.decision) if x]
+        text = f"{self.tool or 'pawld'}: {self.word}: {self.message or 'no reason given'} [{', '.join(facts)}]"
+        hint = HINTS.get(self.code)
+        return printable(f"{text}. {hint[0].upper()}{hint[1:]}." if hint else text)
+
+
+class Denied(_Answered):
+    """The answer is no. The fields say why, by which rule and number, and until when."""
+
+    word = "denied"
+
+
+class ReviewPending(_Answered):
+    """A person has to look first; `review` names the card. The call did not run; an equal call joins the same card."""
+
+    word = "held for review"
+
+
+class Unavailable(PawlError):
+    """No verdict could be had: pawld away, too slow, or unable to write its log. Silence is no."""
+
+    def __init__(self, message: str = "", *, path: str | None = None, path_from: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.path_from = path_from
+
+    def __str__(self) -> str:
+        text = f"no verdict from pawld: {self.message}; nothing was allowed"
+        if self.path:
+            text += f". Tried {self.path} ({self.path_from or 'given'}). {HOW_TO_START}."
+        return printable(text)
+
+
+class ProtocolError(Unavailable):
+    """Something answered, but not with a well-formed reply to this request. Counts as silence."""
+
+
+class Malformed(PawlError):
+    """pawld refused the request itself; `field` says where."""
+
+    def __init__(self, message: str = "", *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __str__(self) -> str:
+        return printable(
+            f"pawld refused the request as malformed{f' ({self.field})' if self.field else ''}: {self.message}"
+        )

@@ -1,0 +1,159 @@
+"""Fixtures: a scripted daemon for what a healthy one never does, and the real one for the rest.
+
+PAWL_BUILD names the folder with pawld and pawl (default build/gcc-plain). Without the binaries the tests of the real
+daemon are skipped aloud; with PAWL_REQUIRE=all they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "hooks" / "python"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pawl  # noqa: E402
+from fake_daemon import FakeDaemon  # noqa: E402
+
+
+def missing(what: str) -> None:
+    """Skips, and says so at the end of the run; under PAWL_REQUIRE=all it fails."""
+    if os.environ.get("PAWL_REQUIRE") == "all":
+        pytest.fail(f"{what} is required (PAWL_REQUIRE=all)")
+    pytest.skip(f"SKIPPED ALOUD: {what} is missing")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    rows = {
+        r.longrepr[2] if isinstance(r.longrepr, tuple) else str(r.longrepr)
+        for r in terminalreporter.stats.get("skipped", [])
+    }
+    for row in sorted(rows):
+        terminalreporter.write_line(f"!! {row}", yellow=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short, since a socket's path has 107 bytes and pytest's own folders are long."""
+    path = Path(tempfile.mkdtemp(prefix="pawl-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """No test may reach a pawld of this machine, or another test's process session."""
+    from pawl import _client, _wire
+
+    monkeypatch.setenv("PAWL_SOCKET", str(folder / "a.sock"))
+    monkeypatch.setattr(_client, "_default", None)
+    monkeypatch.setattr(_wire, "RESTART_GRACE", 0.3)
+
+
+@pytest.fixture
+def fake(folder: Path) -> Iterator[FakeDaemon]:
+    with FakeDaemon(str(folder / "a.sock")) as daemon:
+        yield daemon
+
+
+def opened(fake: FakeDaemon, timeout: float) -> Iterator[pawl.Session]:
+    s = pawl.Session.open(socket=fake.path, timeout=timeout)
+    yield s
+    fake.script.clear()
+    s._ended = "closed"  # no farewell: some tests have killed the daemon
+
+
+@pytest.fixture
+def session(fake: FakeDaemon) -> Iterator[pawl.Session]:
+    yield from opened(fake, 5.0)
+
+
+@pytest.fixture
+def hasty(fake: FakeDaemon) -> Iterator[pawl.Session]:
+    """For tests that wait for the time-out."""
+    yield from opened(fake, 0.3)
+
+
+# ---- the real daemon ----
+
+
+def real_commands(build: Path, where: Path) -> tuple[list[str], list[str], Path, Path]:
+    """The one place that knows pawld's command line: (init, serve, agent socket, policy file)."""
+    return (
+        [str(build / "pawl"), "init", str(where)],
+        [str(build / "pawld"), "--dir", str(where)],
+        where / "run" / "agent.sock",
+        where / "policy.yaml",
+    )
+
+
+class RealDaemon:
+    def __init__(self, build: Path, where: Path, policy: str) -> None:
+        init, self.command, self.socket, self.policy = real_commands(build, where)
+        subprocess.run(init, check=True, capture_output=True, timeout=20)
+        self.policy.write_text(policy)
+        self.output = open(where / "pawld.out", "ab")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=self.output, stderr=self.output, start_new_session=True)
+        end = time.monotonic() + 10
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                pawl.hello(self.socket, 1.0)
+                return
+            except pawl.Unavailable:
+                time.sleep(0.02)
+        raise RuntimeError(f"pawld did not start: {Path(self.output.name).read_text(errors='replace')[-2000:]}")
+
+    def stop(self, with_signal: int = signal.SIGTERM) -> None:
+        p, self.process = self.process, None
+        if p is not None:
+            if with_signal == signal.SIGKILL:
+                os.killpg(p.pid, signal.SIGKILL)  # watcher and rest
+            else:
+                p.send_signal(with_signal)
+            p.wait(10)
+
+
+POLICY = """\
+pawl: 1
+name: python-tests
+default: deny
+tools:
+  paid: {cost: 0.1 USD}
+rules:
+  - {id: work, allow: [work, paid, slow, stream, unpriced]}
+  - {id: ask,  review: [risky]}
+  - {id: never, deny: [forbidden]}
+budgets:
+  run: {per: session, match: paid, limit: 1 USD}
+...
+"""
+
+
+@pytest.fixture
+def real(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealDaemon]:
+    build = Path(os.environ.get("PAWL_BUILD", ROOT / "build" / "gcc-plain"))
+    if not build.is_absolute():
+        build = ROOT / build
+    for name in ("pawld", "pawl"):
+        if not (build / name).exists():
+            missing(f"{name} (looked in {build.relative_to(ROOT) if build.is_relative_to(ROOT) else build})")
+    daemon = RealDaemon(build, folder / "d", POLICY)
+    daemon.start()
+    monkeypatch.setenv("PAWL_SOCKET", str(daemon.socket))
+    yield daemon
+    daemon.stop()
+    daemon.output.close()

@@ -1,0 +1,199 @@
+"""The client against the real pawld: the paths that a scripted one can only pretend."""
+
+import asyncio
+import concurrent.futures
+import signal
+
+import pytest
+
+import pawl
+
+
+def test_allow_deny_review(real):
+    ran = []
+
+    @pawl.guard("work")
+    def work(x):
+        ran.append(x)
+        return x
+
+    @pawl.guard("forbidden")
+    def forbidden():
+        ran.append("no")
+
+    @pawl.guard("risky")
+    def risky():
+        ran.append("no")
+
+    @pawl.guard("unheard.of")
+    def unheard():
+        ran.append("no")
+
+    with pawl.Session() as s:
+        assert work(1) == 1
+        with pytest.raises(pawl.Denied) as e:
+            forbidden()
+        assert e.value.code is pawl.ReasonCode.RULE and e.value.rule == "never" and e.value.decision
+        with pytest.raises(pawl.ReviewPending) as held:
+            risky()
+        assert held.value.review.startswith("r_")
+        with pytest.raises(pawl.Denied) as e:
+            unheard()
+        assert e.value.code is pawl.ReasonCode.DEFAULT
+        state = s.state()
+        assert state["session"] == s.id and state["executions"] == 1 and state["open"] == []
+    assert ran == [1]
+
+
+def test_b01_budget_under_a_thread_pool(real):
+    """1 USD at 0.1 a call: ten run, however many ask at once."""
+    ran = []
+    with pawl.Session() as s:
+
+        @pawl.guard("paid", session=s)
+        def paid(n):
+            ran.append(n)
+
+        def one(n):
+            try:
+                paid(n)
+            except pawl.Denied as e:
+                return e
+            return None
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            denied = [e for e in pool.map(one, range(30)) if e]
+    assert len(ran) == 10 and len(denied) == 20
+    assert {e.code for e in denied} == {pawl.ReasonCode.BUDGET} and denied[0].limit == "1" and denied[0].unit == "USD"
+
+
+def test_decorators_own_limits(real):
+    ran = []
+
+    @pawl.guard("work", max_repeat_calls=2)
+    def work(x):
+        ran.append(x)
+
+    @pawl.guard("unpriced", budget="0.50", estimate="0.2", cost=lambda r: "0.2")
+    def spend(n):
+        ran.append(n)
+
+    with pawl.Session():
+        work("same")
+        work("same")
+        with pytest.raises(pawl.Denied) as e:
+            work("same")
+        assert e.value.code is pawl.ReasonCode.LOOP_REPEAT
+        work("other")
+        spend(1)
+        spend(2)
+        with pytest.raises(pawl.Denied) as e:
+            spend(3)
+        assert e.value.code is pawl.ReasonCode.BUDGET and e.value.rule == "@guard"
+    assert ran == ["same", "same", "other", 1, 2]
+
+
+def test_every_manner_settles(real):
+    @pawl.guard("slow", timeout_seconds=0.1)
+    async def slow():
+        await asyncio.sleep(5)
+
+    @pawl.guard("slow", timeout_seconds=0.01)
+    def overdue():
+        import time
+
+        time.sleep(0.05)
+
+    @pawl.guard("stream")
+    def stream():
+        yield 1
+        yield 2
+
+    @pawl.guard("work")
+    def fails():
+        raise ValueError("x")
+
+    with pawl.Session() as s:
+        with pytest.raises(TimeoutError):
+            asyncio.run(slow())
+        overdue()
+        assert list(stream()) == [1, 2]
+        next(stream())
+        with pytest.raises(ValueError):
+            fails()
+        assert s.settle_failures == 0 and s.state()["open"] == []
+
+
+def test_every_encoded_type_is_accepted(real):
+    import datetime
+    import uuid
+    from decimal import Decimal
+    from pathlib import Path
+
+    @pawl.guard("work")
+    def work(**values):
+        return len(values)
+
+    with pawl.Session():
+        assert (
+            work(
+                a=b"\xff",
+                b=Path("x"),
+                c=Decimal("0.1"),
+                d=datetime.datetime.now(datetime.UTC),
+                e=uuid.uuid4(),
+                f={2, 1},
+                g=(1.5, -0.0, 1e300),
+                h=2**63 - 1,
+                i="é\u2028",
+                j=[[]],
+                k=None,
+            )
+            == 11
+        )
+
+
+def test_killed_and_restarted(real):
+    """The session is in the log, so it goes on; what was spent stays spent; in between nothing runs."""
+    ran = []
+    s = pawl.Session.open(timeout=1.0)
+
+    @pawl.guard("paid", session=s)
+    def paid(n):
+        ran.append(n)
+
+    for n in range(4):
+        paid(n)
+    real.stop(signal.SIGKILL)
+    with pytest.raises(pawl.Unavailable):
+        paid(99)
+    real.start()
+    for n in range(4, 10):
+        paid(n)
+    with pytest.raises(pawl.Denied):
+        paid(10)
+    assert ran == list(range(10))
+    s.close()
+
+
+def test_same_call_same_answer(real):
+    with pawl.Session() as s:
+        first = s.ask("work", {"x": 1}, call="one")
+        again = s.ask("work", {"x": 1}, call="one")
+        assert first == again  # log entry and all
+        s.settle(first)
+        with pytest.raises(pawl.Denied) as e:
+            s.ask("work", {"x": 1}, call="one")
+        assert e.value.code is pawl.ReasonCode.ALREADY_SETTLED
+
+
+def test_closed_session(real):
+    s = pawl.Session.open()
+    s.close()
+    s._ended = None  # what another process with this token would see
+    with pytest.raises(pawl.Denied) as e:
+        s.ask("work", {})
+    assert e.value.code in ("session_closed", "unauthenticated")
+    with pytest.raises(pawl.Denied) as e:
+        pawl.Session.open(agent="somebody")
+    assert e.value.code is pawl.ReasonCode.UNAUTHENTICATED
