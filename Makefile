@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 TEST_TIMEOUT ?= 600
 
-PKGS := libsodium yaml-0.1 nanomsg sqlite3 jansson libpcre2-8
+PKGS := libsodium yaml-0.1 sqlite3 jansson libpcre2-8
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wswitch-enum -Wundef -Wcast-qual -Werror
 HARDEN := -fPIE -fstack-protector-strong -fno-strict-aliasing -fno-common
 HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack
@@ -53,7 +53,7 @@ $(B)/pawld: $(B)/daemon/main.o $(B)/libpawl.a
 $(B)/pawl: $(B)/daemon/cli/pawl.o $(B)/libpawl.a
 	$(Q)$(CC) $(HARDEN_LINK) $(SAN) $(LDFLAGS) $^ -o $@ $(PKG_LIBS)
 $(TESTS): $(B)/%: $(B)/%.o $(SUPPORT) $(B)/libpawl.a
-	$(Q)$(CC) $(HARDEN_LINK) $(SAN) $(LDFLAGS) $^ -o $@ $(PKG_LIBS) $(shell pkg-config --libs cmocka 2>/dev/null)
+	$(Q)$(CC) $(HARDEN_LINK) $(SAN) $(LDFLAGS) $^ -o $@ $(PKG_LIBS) $(shell pkg-config --libs cmocka nanomsg 2>/dev/null)
 -include tests/bench/Makefile.inc
 
 # the policy that `pawl init` writes is the example that the tests run; '?' is escaped because C17 still has trigraphs

@@ -81,6 +81,7 @@ static void drain(struct daemon *d)
 	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
 	struct refusal no;
 
+	mediate_last_resort(&d->m);
 	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
 		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
 	while (mediate_owed(&d->m)) {

@@ -265,7 +265,8 @@ int mediate_due(struct mediator *m, int64_t now, struct refusal *no)
 	return r;
 }
 
-static int try_again(struct mediator *m, int64_t now)
+/* last_resort: only for what fits_when_full(). */
+static int try_again(struct mediator *m, int64_t now, bool last_resort)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	struct state *fresh = NULL;
@@ -274,7 +275,7 @@ static int try_again(struct mediator *m, int64_t now)
 	int r = state_clone(m->durable, &fresh, &err);
 
 	if (r == 0)
-		r = committer_recover(m->committer, &next, &err);
+		r = committer_recover(m->committer, last_resort, &next, &err);
 	if (r == 0 && next != state_next_seq(m->durable))
 		r = pawl_fail(&err, PAWL_E_TAMPERED, "the log ends at %llu, not at %llu", (unsigned long long)next,
 			      (unsigned long long)state_next_seq(m->durable));
@@ -288,9 +289,17 @@ static int try_again(struct mediator *m, int64_t now)
 	m->state = fresh;
 	m->open = true;
 	sessions_sweep(m->sessions, m->state);
+	if (last_resort)
+		return 0;
 	oplog(OPLOG_INFO, "the log can be written again");
 	/* the entry of a reload may have been in the failed batch: say which policy judges from here on */
 	return mediate_policy(m, NULL, STR_NONE, &no);
+}
+
+void mediate_last_resort(struct mediator *m)
+{
+	if (!m->open && m->pending.n == 0)
+		(void)try_again(m, clock_now(m->clock), true);
 }
 
 static void summarise_throttle(struct mediator *m, int64_t now)
@@ -315,7 +324,7 @@ int64_t mediate_tick(struct mediator *m, int64_t now)
 
 	flush_waiters(m);
 	if (!m->open && now >= m->retry_at && m->pending.n == 0)
-		(void)try_again(m, now);
+		(void)try_again(m, now, false);
 	if (!m->open)
 		return m->retry_at > now ? m->retry_at : add_sat(now, RETRY_NS);
 	if (mediate_due(m, now, &no) < 0)

@@ -101,6 +101,8 @@ PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct 
 void mediate_reap(struct mediator *m);
 /* Writes what is due at now and tries a closed log again; returns the next moment to be called (log time), INT64_MAX for never. */
 int64_t mediate_tick(struct mediator *m, int64_t now);
+/* Before the stop entry: opens a log that is closed for a full disk, for endings alone. */
+void mediate_last_resort(struct mediator *m);
 /* How many answers are still owed. */
 size_t mediate_owed(const struct mediator *m);
 #endif

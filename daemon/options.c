@@ -1,10 +1,10 @@
 /* daemon/options.c - see options.h. */
 #include "daemon/options.h"
 
+#include "daemon/base/home.h"
+
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_USER, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
 
@@ -87,21 +87,6 @@ static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, str
 	return 0;
 }
 
-static int default_dir(char out[static PAWL_MAX_PATH], struct pawl_error *err)
-{
-	const char *dir = getenv("PAWL_DIR"), *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
-
-	if (dir && *dir)
-		return put(out, dir, "", err);
-	if (geteuid() == 0)
-		return put(out, "/var/lib/pawl", "", err);
-	if (xdg && *xdg == '/')
-		return put(out, xdg, "/pawl", err);
-	if (home && *home == '/')
-		return put(out, home, "/.local/state/pawl", err);
-	return pawl_fail(err, PAWL_E_USAGE, "no folder: give --dir DIR");
-}
-
 static int take_option(struct options *o, int c, struct pawl_error *err)
 {
 	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file };
@@ -151,7 +136,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pawl_error 
 	if (r == 0 && optind < argc)
 		r = pawl_fail(err, PAWL_E_USAGE, "unexpected argument \"%.60s\"; see pawld --help", argv[optind]);
 	if (r == 0 && !o.dir[0] && !o.help && !o.version)
-		r = default_dir(o.dir, err);
+		r = home_dir(o.dir, sizeof(o.dir), err);
 	for (size_t i = 0; i < PAWL_LEN(below) && r == 0; i++)
 		if (!paths[i][0])
 			r = put(paths[i], o.dir, below[i], err);

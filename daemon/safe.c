@@ -47,6 +47,8 @@ int safe_file(const char *path, struct pawl_error *err)
 	struct stat st;
 	int r;
 
+	if (stat(path, &st) < 0 && errno == ENOENT)
+		return pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", path);
 	if (stat(path, &st) < 0)
 		return pawl_fail_errno(err, "%s", path);
 	if (!S_ISREG(st.st_mode))

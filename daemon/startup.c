@@ -80,7 +80,10 @@ static int load_key(struct daemon *d, struct pawl_error *err)
 	static const char suffix[] = "/entry";
 	const char *name;
 	size_t n;
-	int r = sign_key_load(d->opt->key, &d->key, err);
+	int r = safe_file(d->opt->key, err); /* its folders too */
+
+	if (r == 0)
+		r = sign_key_load(d->opt->key, &d->key, err);
 
 	if (r < 0)
 		return r;
@@ -278,9 +281,19 @@ static int write_start(struct daemon *d, struct pawl_error *err)
 
 static int check_folders(struct daemon *d, struct pawl_error *err)
 {
+	char folder[PAWL_MAX_PATH];
+	char *slash;
 	int r = safe_private_dir(d->opt->state, err);
 
-	return r < 0 ? r : safe_private_dir(d->opt->log, err);
+	if (r == 0)
+		r = safe_private_dir(d->opt->log, err);
+	(void)snprintf(folder, sizeof(folder), "%s", d->opt->operator_socket);
+	slash = strrchr(folder, '/');
+	if (slash && slash != folder)
+		*slash = '\0';
+	if (r == 0)
+		r = safe_private_dir(slash ? folder : ".", err); /* whoever enters it is the operator */
+	return r;
 }
 
 static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, struct resolver resolver, struct policy *pol, struct pawl_error *err)

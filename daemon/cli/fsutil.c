@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -215,22 +214,4 @@ int fs_lock(int dir_fd, struct pawl_error *err)
 	if (errno == EWOULDBLOCK)
 		return pawl_fail(err, PAWL_E_BUSY, "another process is at work in this folder");
 	return pawl_fail_errno(err, "cannot lock the folder");
-}
-
-int fs_default_dir(char *out, size_t size, struct pawl_error *err)
-{
-	const char *dir = getenv("PAWL_DIR"), *home = getenv("HOME"), *xdg = getenv("XDG_STATE_HOME");
-	int n;
-
-	if (dir && *dir)
-		n = snprintf(out, size, "%s", dir);
-	else if (geteuid() == 0)
-		n = snprintf(out, size, "/var/lib/pawl");
-	else if (xdg && *xdg == '/')
-		n = snprintf(out, size, "%s/pawl", xdg);
-	else if (home && *home == '/')
-		n = snprintf(out, size, "%s/.local/state/pawl", home);
-	else
-		return pawl_fail(err, PAWL_E_USAGE, "no folder: give --dir DIR");
-	return n >= 0 && (size_t)n < size ? 0 : pawl_fail(err, PAWL_E_USAGE, "the folder's name is too long");
 }

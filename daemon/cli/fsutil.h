@@ -38,7 +38,4 @@ PAWL_MUST_USE int fs_read(int at_fd, const char *name, struct buf *out, struct p
 /* Advisory, held until the descriptor closes. PAWL_E_BUSY: another process has it. */
 PAWL_MUST_USE int fs_lock(int dir_fd, struct pawl_error *err);
 
-/* Where pawl lives when no --dir is given: $PAWL_DIR, /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl. */
-PAWL_MUST_USE int fs_default_dir(char *out, size_t size, struct pawl_error *err);
-
 #endif

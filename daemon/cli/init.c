@@ -2,6 +2,7 @@
  * Must not decide anything that pawld decides: it writes files and stops. */
 #include "daemon/cli/init.h"
 
+#include "daemon/base/home.h"
 #include "daemon/log/keys.h"
 
 #include <dirent.h>
@@ -240,7 +241,8 @@ int init_run(const struct init_options *opt, const struct fs_io *io, FILE *out, 
 static int usage(FILE *out, int status)
 {
 	(void)fputs("usage: pawl init [--dir] [DIR] [--name ORIGIN]\n"
-		    "Makes DIR (default: $PAWL_DIR, /var/lib/pawl for root, else ~/.local/state/pawl) with a starter policy, the log's key and the folders that pawld needs.\n"
+		    "Makes DIR with a starter policy, the log's key and the folders that pawld needs. Default: $PAWL_DIR, /var/lib/pawl for\n"
+		    "root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl.\n"
 		    "Nothing that is there already is changed.\n"
 		    "  --name ORIGIN   the log's name, such as host.example/pawl/1 (default: this host's name and a random number)\n",
 		    out);
@@ -271,7 +273,7 @@ int cli_init(int argc, char **argv)
 	if (optind < argc)
 		return usage(stderr, 2);
 	if (!opt.dir) {
-		r = fs_default_dir(home, sizeof(home), &err);
+		r = home_dir(home, sizeof(home), &err);
 		opt.dir = home;
 	}
 	if (r == 0)

@@ -2,6 +2,7 @@
  */
 #include "daemon/cli/log.h"
 
+#include "daemon/base/home.h"
 #include "daemon/cli/fsutil.h"
 #include "daemon/log/keys.h"
 #include "daemon/log/verify.h"
@@ -25,7 +26,7 @@ int log_folder(const char *given, char out[static 4096], struct pawl_error *err)
 	int r;
 
 	if (!given) {
-		r = fs_default_dir(home, sizeof(home), err);
+		r = home_dir(home, sizeof(home), err);
 		if (r < 0)
 			return r;
 		given = home;
@@ -51,7 +52,8 @@ static int verify_help(FILE *out, int status)
 	    "usage: pawl log verify [--dir DIR | DIR] [--key FILE|VKEY] [--at-least SEQ:HASH] [--json]\n"
 	    "Checks every entry of a log: form, signature, hash chain, sequence, origin. Reads files only; a daemon "
 	    "may be running.\n\n"
-	    "  --dir DIR            the log's folder, or the folder that `pawl init` made (default ~/.pawl)\n"
+	    "  --dir DIR            the log's folder, or the folder that `pawl init` made (default: $PAWL_DIR,\n"
+	    "                       /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 	    "  --key FILE|VKEY      the entry key to verify with (default: entry.vkey beside or inside the log's "
 	    "folder).\n"
 	    "                       A key that came with the log proves only that the log fits itself: keep your own "

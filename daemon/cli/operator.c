@@ -1,12 +1,12 @@
 /* daemon/cli/operator.c - see operator.h. Speaks only the wire; what comes back is input, shown with control bytes escaped. */
 #include "daemon/cli/operator.h"
 
+#include "daemon/base/home.h"
 #include "daemon/base/json.h"
 #include "daemon/cli/sp.h"
 
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define TIMEOUT_MS 5000
 #define MAX_REPLY (2u << 20)
@@ -21,7 +21,8 @@ static int usage(const char *verb, FILE *out, int status)
 	(void)fprintf(out,
 		      "usage: pawl %s [--dir DIR | --operator-socket PATH] [--json]\n"
 		      "%s\n"
-		      "  --dir DIR   pawld's folder (default: $PAWL_DIR, or /var/lib/pawl)\n"
+		      "  --dir DIR   pawld's folder (default: $PAWL_DIR, /var/lib/pawl for root,\n"
+		      "              else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		      "Exit status: 0 done, 1 pawld could not be asked, 2 usage.\n",
 		      verb,
 		      str_is(str_of(verb), "sessions") ? "Lists the sessions that pawld holds." : "Says how pawld is: policy, log, sessions, counters, probes.");
@@ -166,7 +167,9 @@ int cli_operator(int argc, char **argv)
 {
 	static const struct option longs[] = { { "dir", required_argument, NULL, 'd' }, { "operator-socket", required_argument, NULL, 's' },
 					       { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
-	struct asked a = { .verb = argv[0], .dir = getenv("PAWL_DIR") };
+	struct asked a = { .verb = argv[0] };
+	struct pawl_error err = { .code = PAWL_OK };
+	char home[1024];
 	int c;
 
 	while ((c = getopt_long(argc, argv, "d:jh", longs, NULL)) != -1) {
@@ -181,7 +184,12 @@ int cli_operator(int argc, char **argv)
 	}
 	if (optind < argc)
 		return usage(argv[0], stderr, 2);
-	if (!a.dir)
-		a.dir = "/var/lib/pawl";
+	if (!a.dir && !a.socket) {
+		if (home_dir(home, sizeof(home), &err) < 0) {
+			(void)fprintf(stderr, "pawl %s: %s\n", a.verb, err.msg);
+			return 2;
+		}
+		a.dir = home;
+	}
 	return ask(&a);
 }

@@ -2,10 +2,8 @@
 #include "daemon/door/dispatch.h"
 
 #include "daemon/door/job.h"
-#include "daemon/safe.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define TAKE_AT_ONCE 64 /* requests a wake-up: the committer's results and the other door come in between */
@@ -31,17 +29,8 @@ static const struct {
 
 int dispatch_open(struct daemon *d, struct pawl_error *err)
 {
-	char folder[PAWL_MAX_PATH];
-	char *slash;
-	int r;
+	int r = ipc_open(d->opt->operator_socket, MAX_OPERATORS, &d->operator_door, err);
 
-	(void)snprintf(folder, sizeof(folder), "%s", d->opt->operator_socket);
-	slash = strrchr(folder, '/');
-	if (slash && slash != folder)
-		*slash = '\0';
-	r = safe_private_dir(slash ? folder : ".", err); /* whoever enters it is the operator */
-	if (r == 0)
-		r = ipc_open(d->opt->operator_socket, MAX_OPERATORS, &d->operator_door, err);
 	if (r == 0)
 		r = ipc_open(d->opt->socket, MAX_AGENTS, &d->agent_door, err);
 	return r;

@@ -439,7 +439,7 @@ bool committer_failed(const struct committer *c)
 	return failed;
 }
 
-int committer_recover(struct committer *c, uint64_t *ret_next_seq, struct pawl_error *err)
+int committer_recover(struct committer *c, bool last_resort, uint64_t *ret_next_seq, struct pawl_error *err)
 {
 	bool busy, failed;
 	int r = 0;
@@ -451,7 +451,7 @@ int committer_recover(struct committer *c, uint64_t *ret_next_seq, struct pawl_e
 	if (busy)
 		return pawl_fail(err, PAWL_E_BUSY, "results still wait to be reaped");
 	if (failed)
-		r = journal_repair(c->journal, err); /* the thread keeps away while failed is set */
+		r = last_resort ? journal_repair(c->journal, err) : journal_ready(c->journal, err); /* the thread keeps away while failed is set */
 	if (r < 0)
 		return r;
 	lock(c);

@@ -60,8 +60,9 @@ size_t committer_reap(struct committer *c, struct commit_result *out,
 		      size_t max); /* in order of push; drains the fd when empty */
 
 /* After a failure the thread refuses everything queued (results with durable = false) until the owner has reaped it all
- * and calls this, which tries journal_repair(). next_seq and chain go back to the last durable entry by themselves. 0 =
+ * and calls this, which tries journal_ready(), or as a last resort (a stop entry on a full disk) journal_repair() alone.
+ * next_seq and chain go back to the last durable entry by themselves. 0 =
  * open again. Blocking file I/O. PAWL_E_BUSY: results still wait to be reaped. */
-PAWL_MUST_USE int committer_recover(struct committer *c, uint64_t *ret_next_seq, struct pawl_error *err);
+PAWL_MUST_USE int committer_recover(struct committer *c, bool last_resort, uint64_t *ret_next_seq, struct pawl_error *err);
 bool committer_failed(const struct committer *c);
 #endif

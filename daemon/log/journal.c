@@ -323,3 +323,10 @@ int journal_repair(struct journal *j, struct pawl_error *err)
 		r = copy_prefix(j, err);
 	return r;
 }
+
+int journal_ready(struct journal *j, struct pawl_error *err)
+{
+	int r = journal_repair(j, err);
+
+	return r < 0 ? r : journal_spare_make(j, err);
+}

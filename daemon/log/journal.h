@@ -51,6 +51,8 @@ bool journal_broken(const struct journal *j);
 /* Semantics 1: cut to the last durable byte, or, after a failed sync, copy the durable prefix to a new file. 0 at once
  * when not broken. */
 PAWL_MUST_USE int journal_repair(struct journal *j, struct pawl_error *err);
+/* journal_repair(), and there is room for more than endings: the spare segment exists. A full disk fails here, not at the next entry. */
+PAWL_MUST_USE int journal_ready(struct journal *j, struct pawl_error *err);
 /* The note with this sequence, appended to out. Safe from any one thread while another appends later entries.
  * PAWL_E_LIMIT: not there. */
 PAWL_MUST_USE int journal_read(struct journal *j, uint64_t seq, struct buf *out, struct pawl_error *err);

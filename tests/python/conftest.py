@@ -144,14 +144,19 @@ budgets:
 
 
 @pytest.fixture
-def real(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealDaemon]:
+def binaries() -> Path:
     build = Path(os.environ.get("PAWL_BUILD", ROOT / "build" / "gcc-plain"))
     if not build.is_absolute():
         build = ROOT / build
     for name in ("pawld", "pawl"):
         if not (build / name).exists():
             missing(f"{name} (looked in {build.relative_to(ROOT) if build.is_relative_to(ROOT) else build})")
-    daemon = RealDaemon(build, folder / "d", POLICY)
+    return build
+
+
+@pytest.fixture
+def real(binaries: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealDaemon]:
+    daemon = RealDaemon(binaries, folder / "d", POLICY)
     daemon.start()
     monkeypatch.setenv("PAWL_SOCKET", str(daemon.socket))
     yield daemon

@@ -2,11 +2,15 @@
 
 import asyncio
 import concurrent.futures
+import os
+import shutil
 import signal
+import subprocess
 
 import pytest
 
 import pawl
+from pawl import _door
 
 
 def test_allow_deny_review(real):
@@ -197,3 +201,44 @@ def test_closed_session(real):
     with pytest.raises(pawl.Denied) as e:
         pawl.Session.open(agent="somebody")
     assert e.value.code is pawl.ReasonCode.UNAUTHENTICATED
+
+
+def test_unconfigured(binaries, folder, monkeypatch):
+    """`pawl init`, `pawld`, and a guard that nobody told a path. Root's folder is the machine's, so root plays another user here."""
+    home, user = folder / "h", os.geteuid() or 65534
+    home.mkdir()
+    folder.chmod(0o755)  # what only root may enter is copied to where the other user can
+    for name in ("pawl", "pawld"):
+        shutil.copy(binaries / name, folder / name)
+    who = {}
+    if os.geteuid() == 0:
+        os.chown(home, user, user)
+        who = {"user": user, "group": user, "extra_groups": []}
+    for name in ("PAWL_SOCKET", "PAWL_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    run = {"cwd": "/", "stdin": subprocess.DEVNULL, "text": True, **who}
+    subprocess.run([folder / "pawl", "init"], check=True, capture_output=True, timeout=20, **run)
+    daemon = subprocess.Popen([folder / "pawld"], stderr=subprocess.PIPE, **run)
+    try:
+        assert daemon.stderr is not None
+        assert any("ready" in line for line in iter(daemon.stderr.readline, ""))
+        status = subprocess.run([folder / "pawl", "status"], capture_output=True, timeout=20, **run)
+        with monkeypatch.context() as m:
+            m.setattr(os, "geteuid", lambda: user)
+            m.setattr(_door, "RUN_SOCKET", str(folder / "none"))
+
+            @pawl.guard("nobody.allows.this")
+            def f():
+                raise AssertionError("ran")
+
+            with pawl.Session() as s, pytest.raises(pawl.Denied) as e:
+                f()
+        log = subprocess.run([folder / "pawl", "log", "verify"], capture_output=True, timeout=20, **run)
+    finally:
+        daemon.terminate()
+        daemon.communicate(timeout=20)
+    assert e.value.decision and s.id  # a verdict of the starter policy, with an entry
+    assert status.returncode == 0 and "server: pawld" in status.stdout
+    assert log.returncode == 10, log.stdout + log.stderr
+    assert (home / ".local/state/pawl/entry.vkey").exists()

@@ -6,6 +6,8 @@ S6 (every wrong spelling).
 
 import asyncio
 import json
+import os
+import socket
 import threading
 import time
 
@@ -13,6 +15,7 @@ import pytest
 from fake_daemon import FakeDaemon, Hang, Hangup, Late, Raw, Stale
 
 import pawl
+from pawl import _door
 
 MANNERS = ["plain", "async", "generator", "async generator"]
 
@@ -250,22 +253,55 @@ def test_s3_no_daemon(folder, manner):
     )
 
 
+def listening(path):
+    path.parent.mkdir(parents=True)
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(path))
+    return s
+
+
 def test_s3_message_names_the_path_that_was_tried(monkeypatch, folder):
     @pawl.guard
     def f():
         raise AssertionError("ran")
 
     monkeypatch.delenv("PAWL_SOCKET")
-    monkeypatch.delenv("PAWL_DIR", raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    with pytest.raises(pawl.Unavailable, match=rf"{folder}/pawl/agent.sock \(XDG_RUNTIME_DIR\)"):
+    monkeypatch.setenv("PAWL_DIR", str(folder))
+    with pytest.raises(pawl.Unavailable, match=rf"{folder}/run/agent.sock \(PAWL_DIR\)"):
         f()
-    monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert pawl.socket_path() == ("/run/pawl/agent.sock", "the default")
-    monkeypatch.setenv("PAWL_DIR", "/d")
-    assert pawl.socket_path() == ("/d/run/agent.sock", "PAWL_DIR")
-    monkeypatch.setenv("PAWL_SOCKET", "ipc:///s")
-    assert pawl.socket_path() == ("/s", "PAWL_SOCKET")
+
+
+def test_where_pawld_is_looked_for(monkeypatch, folder):
+    """The folder that `pawl init && pawld` take without options, and whose socket goes before it."""
+    for name in ("PAWL_SOCKET", "PAWL_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_door, "RUN_SOCKET", str(folder / "machine" / "agent.sock"))
+    monkeypatch.setenv("HOME", "/h")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert pawl.socket_path() == ("/var/lib/pawl/run/agent.sock", "the default folder")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert pawl.socket_path() == ("/h/.local/state/pawl/run/agent.sock", "the default folder")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # the base directory rules say: ignored
+    assert pawl.socket_path()[0] == "/h/.local/state/pawl/run/agent.sock"
+    monkeypatch.setenv("XDG_STATE_HOME", "/x")
+    assert pawl.socket_path() == ("/x/pawl/run/agent.sock", "the default folder")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "r"))  # no socket there
+    assert pawl.socket_path() == ("/x/pawl/run/agent.sock", "the default folder")
+    with listening(folder / "machine" / "agent.sock"):
+        assert pawl.socket_path() == (str(folder / "machine" / "agent.sock"), "of this machine")
+        with listening(folder / "r" / "pawl" / "agent.sock"):
+            assert pawl.socket_path() == (str(folder / "r" / "pawl" / "agent.sock"), "XDG_RUNTIME_DIR")
+            monkeypatch.setenv("PAWL_DIR", "/d")
+            assert pawl.socket_path() == ("/d/run/agent.sock", "PAWL_DIR")
+            monkeypatch.setenv("PAWL_SOCKET", "ipc:///s")
+            assert pawl.socket_path() == ("/s", "PAWL_SOCKET")
+
+
+def test_nowhere_to_look_is_still_no(monkeypatch):
+    for name in ("PAWL_SOCKET", "PAWL_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert pawl.socket_path() == ("/run/pawl/agent.sock", "of this machine")
 
 
 def test_s4_daemon_started_late(folder, manner):

@@ -19,13 +19,13 @@ demo pkg-config|pkgconf cmd:pkg-config      tells the build where the libraries 
 demo libc6-dev         hdr:stdio.h          headers of the C library
 demo libsodium-dev     pkg:libsodium        Ed25519, SHA-256, keyed digests, locked pages for keys
 demo libyaml-dev       pkg:yaml-0.1         reads policies
-demo libnanomsg-dev    pkg:nanomsg          the agent and operator doors
 demo libsqlite3-dev    pkg:sqlite3          the private store and the projection of the log
 demo libjansson-dev    pkg:jansson          parses requests
 demo libpcre2-dev      pkg:libpcre2-8       regex conditions
 demo python3           cmd:python3          the decorator and the demo's agent
 test libcmocka-dev     pkg:cmocka           unit tests
 test python3-venv      py:ensurepip         a private Python environment for the tests, under build/
+test libnanomsg-dev    pkg:nanomsg          a peer of another hand, for the benchmark
 test procps            cmd:ps               the tests look for processes left behind
 all  clang             cmd:clang            the second compiler, its analyzer and libFuzzer
 all  @clang-rt         none                 the sanitizers of clang

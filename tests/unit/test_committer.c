@@ -228,15 +228,15 @@ static void test_failure_and_recovery(void **state)
 	while (!committer_failed(w.c))
 		(void)usleep(100);
 	assert_int_equal(push(&w, 1 + pushed, false, false, &err), PAWL_E_FULL); /* refused before anything changed */
-	assert_int_equal(committer_recover(w.c, &next, &err), PAWL_E_BUSY);      /* not while results wait */
+	assert_int_equal(committer_recover(w.c, false, &next, &err), PAWL_E_BUSY);      /* not while results wait */
 	assert_int_equal(next, 99);
 	reap(&w, 1, pushed, 0);
-	assert_true(committer_recover(w.c, &next, &err) < 0); /* the disk is still bad */
+	assert_true(committer_recover(w.c, false, &next, &err) < 0); /* the disk is still bad */
 	assert_true(committer_failed(w.c));
 	(void)pthread_mutex_lock(&w.lock);
 	w.fail_sync = 0;
 	(void)pthread_mutex_unlock(&w.lock);
-	assert_int_equal(committer_recover(w.c, &next, &err), 0);
+	assert_int_equal(committer_recover(w.c, false, &next, &err), 0);
 	assert_int_equal(next, 1);
 	assert_false(committer_failed(w.c));
 	for (uint64_t i = 1; i < 50; i++)
@@ -263,11 +263,11 @@ static void test_push_after_failure(void **state)
 	committer_push(w.c, &old, 1, STR("{}"), 0, NULL, (void *)2);
 	reap(&w, 1, 1, 0);
 	w.fail_sync = 0;
-	assert_int_equal(committer_recover(w.c, &next, &err), 0);
+	assert_int_equal(committer_recover(w.c, false, &next, &err), 0);
 	assert_int_equal(next, 0);
 	assert_int_equal(push(&w, 7, false, false, &err), 0); /* a wrong sequence is refused, not written */
 	reap(&w, 7, 1, 0);
-	assert_int_equal(committer_recover(w.c, &next, &err), 0);
+	assert_int_equal(committer_recover(w.c, false, &next, &err), 0);
 	assert_int_equal(push(&w, 0, false, false, &err), 0);
 	reap(&w, 0, 1, 1);
 	stop(&w);

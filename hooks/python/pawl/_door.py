@@ -6,6 +6,7 @@ Owns the transports of this process, one a path, shared by all sessions. Knows o
 from __future__ import annotations
 
 import os
+import stat
 import time
 from typing import Any
 
@@ -13,8 +14,29 @@ from . import _proto, _wire
 from .errors import ProtocolError, Unavailable
 
 TIMEOUT = 5.0  # seconds for one question
+RUN_SOCKET = "/run/pawl/agent.sock"
 
 _transports: dict[str, _wire.Transport] = {}
+
+
+def home_dir() -> str | None:
+    """The folder that `pawl init` and pawld take when nobody names one: the rule of daemon/base/home.c."""
+    folder = os.environ.get("PAWL_DIR")
+    if folder:
+        return folder
+    if os.geteuid() == 0:
+        return "/var/lib/pawl"
+    state, home = os.environ.get("XDG_STATE_HOME", ""), os.environ.get("HOME", "")
+    if state.startswith("/"):
+        return os.path.join(state, "pawl")
+    return os.path.join(home, ".local", "state", "pawl") if home.startswith("/") else None
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def socket_path() -> tuple[str, str]:
@@ -22,13 +44,15 @@ def socket_path() -> tuple[str, str]:
     named = os.environ.get("PAWL_SOCKET")
     if named:
         return named.removeprefix("ipc://"), "PAWL_SOCKET"
-    folder = os.environ.get("PAWL_DIR")  # pawld's own word for the folder that `pawl init` made
-    if folder:
+    folder = home_dir()
+    if os.environ.get("PAWL_DIR") and folder:
         return os.path.join(folder, "run", "agent.sock"), "PAWL_DIR"
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return os.path.join(runtime, "pawl", "agent.sock"), "XDG_RUNTIME_DIR"
-    return "/run/pawl/agent.sock", "the default"
+    if runtime and _is_socket(path := os.path.join(runtime, "pawl", "agent.sock")):
+        return path, "XDG_RUNTIME_DIR"
+    if folder is None or _is_socket(RUN_SOCKET):  # a pawld of the whole machine, whose agents are other users
+        return RUN_SOCKET, "of this machine"
+    return os.path.join(folder, "run", "agent.sock"), "the default folder"
 
 
 def _transport(path: str) -> _wire.Transport:

@@ -12,7 +12,8 @@ from typing import Any
 from .reasons import HINTS, ReasonCode
 
 HOW_TO_START = (
-    "To start it: `pawl init DIR` (once), `pawld --dir DIR`, and PAWL_SOCKET=DIR/run/agent.sock for this program"
+    "To start it: `pawl init` (once), then `pawld`, as the user that runs this program; or elsewhere: `pawl init DIR`, "
+    "`pawld --dir DIR`, and PAWL_SOCKET=DIR/run/agent.sock for this program"
 )
 
 
