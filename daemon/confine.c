@@ -146,7 +146,7 @@ static void landlock(const struct options *opt, struct probe *p)
 	(void)close(fd);
 }
 
-/* ---- seccomp: calls that a judge has no use for. A list of refusals, because libc and nanomsg choose their own calls. ---- */
+/* ---- seccomp: calls that a judge has no use for. A list of refusals, because libc and SQLite choose their own calls. ---- */
 
 static const unsigned short refused[] = {
 	SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot,

@@ -8,14 +8,19 @@
 
 #include <sodium.h>
 
+static void big_endian(uint64_t v, uint8_t out[static 8])
+{
+	for (int i = 0; i < 8; i++)
+		out[i] = (uint8_t)(v >> (56 - 8 * i));
+}
+
 /* HMAC-SHA-256(salt, value), salt = HMAC-SHA-256(tree secret, sequence || field): docs/audit-format.md, "Private values". */
 static void private_mac(const uint8_t secret[static 32], uint64_t seq, const char *field, struct str value, uint8_t out[static 32])
 {
 	uint8_t salt[32], number[8];
 	crypto_auth_hmacsha256_state h;
 
-	for (int i = 0; i < 8; i++)
-		number[i] = (uint8_t)(seq >> (56 - 8 * i));
+	big_endian(seq, number);
 	crypto_auth_hmacsha256_init(&h, secret, 32);
 	crypto_auth_hmacsha256_update(&h, number, sizeof(number));
 	crypto_auth_hmacsha256_update(&h, (const uint8_t *)field, strlen(field));
@@ -141,14 +146,18 @@ int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie
 static void settle_same(const uint8_t secret[static 32], const struct settle_args *a, uint8_t out[static 16])
 {
 	const struct report *rep = &a->report;
-	int64_t number[] = { (int64_t)a->decision, rep->outcome, rep->has_money, rep->money, rep->has_tokens, rep->tokens,
+	const int64_t number[] = { (int64_t)a->decision, rep->outcome, rep->has_money, rep->money, rep->has_tokens, rep->tokens,
 			     a->has_result, a->result_bytes, a->has_error, a->has_error_sha256, a->duration_ns };
 	static const char domain[] = "pawl/settle";
 	crypto_generichash_state h;
+	uint8_t bytes[8];
 
 	(void)crypto_generichash_init(&h, secret, 32, 16);
 	(void)crypto_generichash_update(&h, (const uint8_t *)domain, sizeof(domain)); /* with its NUL */
-	(void)crypto_generichash_update(&h, (const uint8_t *)number, sizeof(number));
+	for (size_t i = 0; i < PAWL_LEN(number); i++) {
+		big_endian((uint64_t)number[i], bytes);
+		(void)crypto_generichash_update(&h, bytes, sizeof(bytes));
+	}
 	(void)crypto_generichash_update(&h, a->result_sha256, sizeof(a->result_sha256));
 	(void)crypto_generichash_update(&h, a->error_sha256, sizeof(a->error_sha256));
 	(void)crypto_generichash_update(&h, (const uint8_t *)(a->error_kind.p ? a->error_kind.p : ""), a->error_kind.n);

@@ -33,7 +33,7 @@ int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, s
 	for (size_t i = 0; i < rep.n; i++)
 		oplog(rep.rows[i].warning ? OPLOG_WARN : OPLOG_ERROR, "%s:%u:%u: %s", rep.file, rep.rows[i].line, rep.rows[i].column, rep.rows[i].msg);
 	policy_report_done(&rep);
-	if (r < 0) {
+	if (r != 0) {
 		policy_free(pol);
 		free(text);
 		return r;

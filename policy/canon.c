@@ -99,6 +99,24 @@ static void shortest(double d, struct decimal *ret)
 		ret->n--;
 }
 
+/* Up to 16 digits and a sign; no NUL. */
+static size_t whole_number(int64_t v, char *out)
+{
+	uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char t[20];
+	size_t at = sizeof(t), n;
+
+	do {
+		t[--at] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
+	if (v < 0)
+		t[--at] = '-';
+	n = sizeof(t) - at;
+	memcpy(out, t + at, n);
+	return n;
+}
+
 /* Most numbers that people write have few decimals. Where i / 10^k is d and i has at most 15 digits, no other decimal
  * of so few digits means d, so the digits of i with the least k are the answer; 10^k and i are exact, so the division
  * is the one a reader would make. */
@@ -108,13 +126,11 @@ static bool few_decimals(double d, struct decimal *ret)
 
 	for (int k = 1; k <= 9 && d * power < 1e15; k++, power *= 10) {
 		int64_t i = (int64_t)(d * power + 0.5);
-		char t[24];
 
 		if ((double)i / power != d)
 			continue;
-		ret->n = snprintf(t, sizeof(t), "%lld", (long long)i);
+		ret->n = (int)whole_number(i, ret->digit); /* below 10^15, and a half more */
 		ret->point = ret->n - k;
-		memcpy(ret->digit, t, (size_t)ret->n);
 		return i > 0;
 	}
 	return false;
@@ -160,7 +176,9 @@ size_t canon_double(double d, char out[static 32])
 	size_t at = 0;
 
 	if (d > -TWO_53 && d < TWO_53 && d == (double)(int64_t)d) { /* also -0, which prints as 0 */
-		return (size_t)snprintf(out, 32, "%lld", (long long)d);
+		at = whole_number((int64_t)d, out);
+		out[at] = '\0';
+		return at;
 	}
 	if (d < 0)
 		out[at++] = '-';

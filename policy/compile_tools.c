@@ -94,13 +94,14 @@ static void add_name(struct loader *ld, const struct ynode *node, uint32_t tool,
 /* Two tools behind one name would let the weaker one's rules decide. Twice in one tool is only untidy. */
 static void refuse_shared(struct loader *ld)
 {
+	struct named_tool *names = ld->names;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < ld->n_names; i++) {
-		const struct named_tool *n = &ld->names[i], *before = kept ? &ld->names[kept - 1] : NULL;
+		const struct named_tool *n = &names[i], *before = kept ? &names[kept - 1] : NULL;
 
 		if (!before || !str_eq(before->name, n->name)) {
-			ld->names[kept++] = *n;
+			names[kept++] = *n;
 			continue;
 		}
 		if (n->tool != before->tool)

@@ -1,52 +1,22 @@
 /* policy/suggest.c - what a misspelt key was meant to be: the nearest one of its own section, else of any other. Pure.
  */
+#include "daemon/base/near.h"
 #include "policy/compile.h"
 
 #include <stdio.h>
 
-#define SUGGEST_MAX 32 /* longer keys are not compared */
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* Optimal string alignment: insert, delete, replace, swap two neighbours. */
-static size_t distance(struct str a, struct str b)
-{
-	size_t row[3][SUGGEST_MAX + 1], *two = row[0], *one = row[1], *now = row[2], *spare;
-
-	for (size_t k = 0; k <= b.n; k++)
-		one[k] = two[k] = k;
-	for (size_t i = 1; i <= a.n; i++) {
-		now[0] = i;
-		for (size_t k = 1; k <= b.n; k++) {
-			now[k] = least(least(one[k] + 1, now[k - 1] + 1), one[k - 1] + (a.p[i - 1] != b.p[k - 1]));
-			if (i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1])
-				now[k] = least(now[k], two[k - 2] + 1);
-		}
-		spare = two;
-		two = one;
-		one = now;
-		now = spare;
-	}
-	return one[b.n];
-}
-
 /* Of a prefix row ("args.") only the part up to the point is compared. */
 static size_t row_distance(const struct schema_key *row, struct str key)
 {
-	struct str want = str_of(row->key);
+	struct str want = { row->key, strlen(row->key) };
 	const char *dot = want.p[want.n - 1] == '.' ? memchr(key.p, '.', key.n) : NULL;
 
 	if (dot)
 		key.n = (size_t)(dot - key.p) + 1;
-	if (key.n > SUGGEST_MAX || want.n > SUGGEST_MAX)
-		return SUGGEST_MAX;
-	return distance(key, want);
+	return near_edits(key, want);
 }
 
-static void lower(struct str *key, char out[static SUGGEST_MAX])
+static void lower(struct str *key, char out[static NEAR_MAX])
 {
 	for (size_t i = 0; i < key->n; i++)
 		out[i] = key->p[i] >= 'A' && key->p[i] <= 'Z' ? (char)(key->p[i] + 32)
@@ -66,12 +36,12 @@ const char *schema_section(const char *section)
 
 const char *schema_hint(const char *section, struct str key, char out[static 128])
 {
-	size_t n, near = key.n <= 3 ? 1 : key.n <= 6 ? 2 : 3, here_d = SUGGEST_MAX, there_d = SUGGEST_MAX;
+	size_t n, near = key.n <= 3 ? 1 : key.n <= 6 ? 2 : 3, here_d = NEAR_MAX, there_d = NEAR_MAX;
 	const struct schema_key *row = schema_rows(&n), *here = NULL, *there = NULL;
-	char folded[SUGGEST_MAX];
+	char folded[NEAR_MAX];
 
 	out[0] = '\0';
-	if (key.n == 0 || key.n > SUGGEST_MAX)
+	if (key.n == 0 || key.n > NEAR_MAX)
 		return out;
 	lower(&key, folded);
 	for (; n > 0; n--, row++) {

@@ -1,6 +1,8 @@
 /* daemon/base/buf.c - see buf.h. One growth rule (double, capped), one failure flag. */
 #include "daemon/base/buf.h"
 
+#include "daemon/base/swar.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +37,7 @@ struct str buf_str(const struct buf *b)
 	return (struct str){ b->p ? b->p : "", b->n };
 }
 
-/* One byte more than asked for, so that buf_take() can always end the text with NUL. */
-static bool grow(struct buf *b, size_t n)
+bool buf_grow(struct buf *b, size_t n)
 {
 	size_t need, cap;
 	char *p;
@@ -65,7 +66,7 @@ char *buf_take(struct buf *b, size_t *ret_n)
 {
 	char *p;
 
-	if (!grow(b, 0))
+	if (!buf_grow(b, 0))
 		return NULL;
 	p = b->p;
 	p[b->n] = '\0';
@@ -73,19 +74,6 @@ char *buf_take(struct buf *b, size_t *ret_n)
 		*ret_n = b->n;
 	*b = BUF_MAX(b->max);
 	return p;
-}
-
-char *buf_room(struct buf *b, size_t n)
-{
-	return grow(b, n) ? b->p + b->n : NULL;
-}
-
-void buf_add(struct buf *b, const void *p, size_t n)
-{
-	if (n == 0 || !grow(b, n))
-		return;
-	memcpy(b->p + b->n, p, n);
-	b->n += n;
 }
 
 void buf_str_add(struct buf *b, struct str s)
@@ -98,11 +86,6 @@ void buf_puts(struct buf *b, const char *z)
 	buf_add(b, z, strlen(z));
 }
 
-void buf_putc(struct buf *b, char c)
-{
-	buf_add(b, &c, 1);
-}
-
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;
@@ -111,7 +94,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	if (n < 0 || !grow(b, (size_t)n)) {
+	if (n < 0 || !buf_room(b, (size_t)n)) {
 		b->failed = true;
 		return;
 	}
@@ -154,50 +137,83 @@ void buf_hex(struct buf *b, const uint8_t *p, size_t n)
 	b->n += n * 2;
 }
 
-static void json_escape(struct buf *b, unsigned char c)
+/* One byte that a JSON string cannot hold as it is; its length. */
+static size_t json_escape(unsigned char c, char out[static 6])
 {
 	static const char short_form[] = "btn\vfr"; /* 0x08 .. 0x0d; 0x0b has none */
-	char t[6] = { '\\', 'u', '0', '0', '0', '0' };
 
+	out[0] = '\\';
 	if (c == '"' || c == '\\') {
-		t[1] = (char)c;
-		buf_add(b, t, 2);
-	} else if (c >= 0x08 && c <= 0x0d && c != 0x0b) {
-		t[1] = short_form[c - 0x08];
-		buf_add(b, t, 2);
-	} else {
-		t[4] = (char)('0' + (c >> 4));
-		t[5] = "0123456789abcdef"[c & 15];
-		buf_add(b, t, 6);
+		out[1] = (char)c;
+		return 2;
 	}
+	if (c >= 0x08 && c <= 0x0d && c != 0x0b) {
+		out[1] = short_form[c - 0x08];
+		return 2;
+	}
+	memcpy(out + 1, "u00", 3);
+	out[4] = (char)('0' + (c >> 4));
+	out[5] = "0123456789abcdef"[c & 15];
+	return 6;
 }
 
+/* Room for what is left and its quote is always there. So a whole word can be stored although only its first bytes may
+ * count: what follows overwrites the rest. */
 void buf_json(struct buf *b, struct str s)
 {
-	size_t from = 0;
+	const char *p = s.p, *end = p + s.n;
+	char *out = s.n < SIZE_MAX - 2 ? buf_room(b, s.n + 2) : NULL;
+	char t[6];
 
-	buf_putc(b, '"');
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		if (c >= 0x20 && c != '"' && c != '\\')
-			continue;
-		buf_add(b, s.p + from, i - from);
-		json_escape(b, c);
-		from = i + 1;
+	if (!out) {
+		b->failed = true;
+		return;
 	}
-	if (from < s.n)
-		buf_add(b, s.p + from, s.n - from);
-	buf_putc(b, '"');
+	*out++ = '"';
+	while (p < end) {
+		unsigned char c = (unsigned char)*p;
+		size_t n;
+
+		if (end - p >= 8) {
+			uint64_t special = swar_json_special(swar_load(p));
+
+			n = special ? swar_before(special) : 8;
+			memcpy(out, p, 8);
+			out += n;
+			p += n;
+			if (!special)
+				continue;
+			c = (unsigned char)*p;
+		} else if (c >= 0x20 && c != '"' && c != '\\') {
+			*out++ = *p++;
+			continue;
+		}
+		n = json_escape(c, t);
+		b->n = (size_t)(out - b->p);
+		out = buf_room(b, (size_t)(end - p) + n);
+		if (!out)
+			return;
+		memcpy(out, t, n);
+		out += n;
+		p++;
+	}
+	*out++ = '"';
+	b->n = (size_t)(out - b->p);
 }
 
 void buf_key(struct buf *b, const char *key)
 {
-	if (b->n && b->p[b->n - 1] != '{' && b->p[b->n - 1] != '[')
-		buf_putc(b, ',');
-	buf_putc(b, '"');
-	buf_puts(b, key);
-	buf_add(b, "\":", 2);
+	size_t n = strlen(key);
+	char *out = buf_room(b, n + 4);
+
+	if (!out)
+		return;
+	if (b->n && out[-1] != '{' && out[-1] != '[')
+		*out++ = ',';
+	*out++ = '"';
+	memcpy(out, key, n);
+	memcpy(out + n, "\":", 2);
+	b->n = (size_t)(out + n + 2 - b->p);
 }
 
 static void two_digits(char *out, int v)
@@ -266,8 +282,14 @@ bool utf8_valid(struct str s)
 	const unsigned char *p = (const unsigned char *)s.p;
 
 	for (size_t i = 0; i < s.n;) {
-		size_t len = utf8_len(p + i, s.n - i);
+		uint64_t w = s.n - i >= 8 ? swar_load(p + i) : SWAR_TOPS;
+		size_t len;
 
+		if (!swar_not_ascii(w) && !swar_zero(w)) {
+			i += 8;
+			continue;
+		}
+		len = utf8_len(p + i, s.n - i);
 		if (len == 0 || p[i] == 0)
 			return false;
 		i += len;

@@ -19,13 +19,40 @@ bool buf_ok(const struct buf *b);
 struct str buf_str(const struct buf *b); /* borrowed until the next append */
 /* The caller owns the returned bytes (NUL-terminated, free()); b is empty after. NULL when failed. */
 char *buf_take(struct buf *b, size_t *ret_n);
-/* Room for n more bytes, or NULL and .failed; advance with b->n += … */
-char *buf_room(struct buf *b, size_t n);
+bool buf_grow(struct buf *b, size_t n); /* buf_room() when the memory at hand does not do */
+/* Room for n more bytes, or NULL and .failed; advance with b->n += … One byte more is kept, so that buf_take() can always end the text
+ * with NUL. */
+static inline char *buf_room(struct buf *b, size_t n)
+{
+	if (b->failed || n >= b->cap - b->n || b->n + n > b->max) {
+		if (!buf_grow(b, n))
+			return NULL;
+	}
+	return b->p + b->n;
+}
 
-void buf_add(struct buf *b, const void *p, size_t n);
+static inline void buf_add(struct buf *b, const void *p, size_t n)
+{
+	char *out = n ? buf_room(b, n) : NULL;
+
+	if (!out)
+		return;
+	memcpy(out, p, n);
+	b->n += n;
+}
+
+static inline void buf_putc(struct buf *b, char c)
+{
+	char *out = buf_room(b, 1);
+
+	if (!out)
+		return;
+	*out = c;
+	b->n++;
+}
+
 void buf_str_add(struct buf *b, struct str s);
 void buf_puts(struct buf *b, const char *z);
-void buf_putc(struct buf *b, char c);
 PAWL_PRINTF(2, 3) void buf_printf(struct buf *b, const char *fmt, ...);
 void buf_i64(struct buf *b, int64_t v);
 void buf_u64(struct buf *b, uint64_t v);

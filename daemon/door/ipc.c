@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -220,6 +221,21 @@ static void put_ready(struct ipc *door, struct conn *c)
 	door->ready[(door->ready_at + door->ready_n++) % door->max] = (uint32_t)(c - door->conn);
 }
 
+/* Half-received bodies are bounded together: whoever holds most of them makes room, so that holding them keeps nobody out. */
+static void make_room(struct ipc *door, size_t n)
+{
+	while (door->partial + n > IPC_MAX_PARTIAL) {
+		struct conn *most = NULL;
+
+		for (uint32_t i = 0; i < door->max; i++)
+			if (door->conn[i].fd >= 0 && door->conn[i].in.n > (most ? most->in.n : 0))
+				most = &door->conn[i];
+		if (!most)
+			return;
+		conn_close(door, most);
+	}
+}
+
 /* One read a wake-up: a peer that floods waits its turn like the rest. */
 static void conn_read(struct ipc *door, struct conn *c)
 {
@@ -229,9 +245,12 @@ static void conn_read(struct ipc *door, struct conn *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0)
+		make_room(door, (size_t)n);
+	if (c->fd < 0) /* it held most itself */
+		return;
+	if (n > 0)
 		buf_add(&c->in, got, (size_t)n);
-	if (n <= 0 || !buf_ok(&c->in) || door->partial + (size_t)n > IPC_MAX_PARTIAL) {
-		door->partial += n > 0 && buf_ok(&c->in) ? (size_t)n : 0;
+	if (n <= 0 || !buf_ok(&c->in)) {
 		conn_close(door, c);
 		return;
 	}
@@ -246,12 +265,13 @@ static void take_events(struct ipc *door)
 	int n = epoll_wait(door->epoll, ev, (int)PAWL_LEN(ev), 0);
 
 	for (int i = 0; i < n; i++) {
-		struct conn *c = ev[i].data.u32 == LISTENER ? NULL : &door->conn[ev[i].data.u32];
+		struct conn *c;
 
-		if (!c) {
+		if (ev[i].data.u32 == LISTENER) {
 			accept_all(door);
 			continue;
 		}
+		c = &door->conn[ev[i].data.u32];
 		if (c->fd >= 0 && (ev[i].events & EPOLLOUT))
 			send_out(door, c);
 		if (c->fd >= 0 && (ev[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
@@ -381,20 +401,42 @@ void ipc_forget(struct ipc *door, const struct ipc_msg *msg)
 	(void)asker(door, msg);
 }
 
+/* Without a copy when nothing is unsent before it. Hands back how much of the frame the peer took; -1: the stream is dead. */
+static ssize_t send_frame(const struct conn *c, const void *head, size_t head_n, struct str body)
+{
+	struct iovec part[] = { { (void *)(uintptr_t)head, head_n }, { (void *)(uintptr_t)body.p, body.n } };
+	struct msghdr m = { .msg_iov = part, .msg_iovlen = PAWL_LEN(part) };
+	ssize_t n = c->out.n ? 0 : sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
+}
+
 void ipc_reply(struct ipc *door, const struct ipc_msg *msg, struct str body)
 {
 	struct conn *c = asker(door, msg);
-	uint8_t frame[FRAME_N] = { 1 };
+	uint8_t head[FRAME_N + IPC_MAX_HEADER] = { 1 };
+	size_t head_n = FRAME_N + msg->header_n, sent;
 	uint64_t n = msg->header_n + body.n;
+	ssize_t took;
 
 	if (!c)
 		return;
 	c->used = ++door->ticks;
 	for (int i = 0; i < 8; i++)
-		frame[1 + i] = (uint8_t)(n >> (56 - 8 * i));
-	buf_add(&c->out, frame, FRAME_N);
-	buf_add(&c->out, msg->header, msg->header_n);
-	buf_add(&c->out, body.p, body.n);
+		head[1 + i] = (uint8_t)(n >> (56 - 8 * i));
+	memcpy(head + FRAME_N, msg->header, msg->header_n);
+	took = send_frame(c, head, head_n, body);
+	if (took == (ssize_t)(head_n + body.n))
+		return;
+	if (took < 0) {
+		conn_close(door, c);
+		return;
+	}
+	sent = (size_t)took;
+	if (sent < head_n)
+		buf_add(&c->out, head + sent, head_n - sent);
+	sent -= sent < head_n ? sent : head_n;
+	buf_add(&c->out, body.p + sent, body.n - sent);
 	if (!buf_ok(&c->out))
 		conn_close(door, c); /* it does not read its answers */
 	else

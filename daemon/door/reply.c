@@ -16,6 +16,13 @@ void reply_head(enum wire_op op, struct buf *out)
 		buf_puts(out, "null");
 }
 
+/* At once what nearly every reply needs, instead of growing into it: the note with an escape for each quote, a row for
+ * each budget. */
+static void make_room(struct str note, size_t n_rows, struct buf *out)
+{
+	(void)buf_room(out, note.n + note.n / 4 + n_rows * 192 + 512);
+}
+
 static void key_amount(struct buf *out, const char *key, enum unit unit, int64_t v)
 {
 	char t[32];
@@ -67,7 +74,8 @@ static void key_log(struct buf *out, uint64_t seq, struct str note)
 	buf_key(out, "log");
 	buf_puts(out, "{\"seq\":");
 	buf_u64(out, seq);
-	key_text(out, "entry", note);
+	buf_puts(out, ",\"entry\":");
+	buf_json(out, note);
 	buf_putc(out, '}');
 }
 
@@ -179,6 +187,7 @@ void reply_decide(const struct entry *e, struct str note, struct buf *out)
 		out->failed = true;
 		return;
 	}
+	make_room(note, d->n_draws, out);
 	reply_head(OP_DECIDE, out);
 	key_text(out, "call", d->call);
 	key_text(out, "verdict", str_of(verdict_name(d->answer)));
@@ -258,6 +267,7 @@ void reply_settle(const struct entry *e, struct str note, struct buf *out)
 		return;
 	}
 	outcome = outcome_name(s->outcome);
+	make_room(note, s->n_charges, out);
 	reply_head(OP_SETTLE, out);
 	key_id(out, "decision", 'd', late ? e->loss.decision : s->decision);
 	key_text(out, "outcome", outcome ? str_of(outcome) : STR_NONE);

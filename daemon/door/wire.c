@@ -59,11 +59,11 @@ static int read_request(struct wire_reader *r, enum wire_door door, enum wire_op
 	const struct wire_op_def *def = NULL;
 	const struct json *doc = r->rq->doc;
 	struct pawl_error version;
-	int got, op;
+	int got, unknown;
 
 	if (json_kind(doc) != JSON_KIND_OBJECT)
 		return pawl_fail_field(r->err, "", "a message is one JSON object");
-	op = read_op(r, doc, door, &def);
+	unknown = read_op(r, doc, door, &def);
 	*ret_op = def ? def->op : OP_NONE;
 	got = read_version(&(struct wire_reader){ .err = &version }, doc);
 	if (got < 0) {
@@ -71,8 +71,8 @@ static int read_request(struct wire_reader *r, enum wire_door door, enum wire_op
 			*r->err = version;
 		return got;
 	}
-	if (op < 0)
-		return op;
+	if (!def)
+		return unknown;
 	r->rq->op = def->op;
 	got = wire_read(r, doc, def->rows, def->n);
 	if (got == 0 && def->op == OP_DECIDE)

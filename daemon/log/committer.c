@@ -399,9 +399,15 @@ int committer_fd(const struct committer *c)
 	return c->event;
 }
 
-static void result_take(struct committer *c, struct item *it, struct commit_result *out)
+/* Field by field: an error is mostly room for a message, and every result would have it cleared. */
+static void result_take(const struct committer *c, struct item *it, struct commit_result *out)
 {
-	*out = (struct commit_result){ .seq = it->seq, .cookie = it->cookie, .durable = it->durable };
+	out->seq = it->seq;
+	out->cookie = it->cookie;
+	out->durable = it->durable;
+	out->note = NULL;
+	out->note_n = 0;
+	out->err.code = PAWL_OK;
 	if (it->durable)
 		out->note = buf_take(&it->note, &out->note_n); /* room for its NUL was reserved */
 	else

@@ -57,15 +57,15 @@ static int read_bool(struct reader *r, bool *ret)
 /* Room for one more row: in the struct itself, or in a block that doubles and ends with the parsed entry. */
 static char *list_room(struct reader *r, const struct list *list, char *base, const struct field *f, size_t n)
 {
-	void *p = r->ret->rows;
+	void *p = r->ret->rows, *more;
 
 	if (list->in_place)
 		return base + f->off + n * list->size;
 	if (n == 0 || (n >= 4 && (n & (n - 1)) == 0)) {
-		p = realloc(p, (n < 4 ? 4 : 2 * n) * list->size);
-		if (!p)
+		more = realloc(p, (n < 4 ? 4 : 2 * n) * list->size);
+		if (!more)
 			return NULL;
-		r->ret->rows = p;
+		p = r->ret->rows = more;
 		*(void **)(void *)(base + f->off) = p;
 	}
 	return (char *)p + n * list->size;
@@ -213,8 +213,9 @@ static const struct shape *shape_of_line(const char *line, size_t n)
 	at += sizeof(mark) - 1;
 	for (size_t i = 0; i < entry_n_shapes; i++) {
 		const struct shape *s = &entry_shapes[i];
+		const char *kind = entry_kind_name(s->kind);
 
-		if (str_is((struct str){ at, (size_t)(end - at) }, entry_kind_name(s->kind)) &&
+		if (kind && str_is((struct str){ at, (size_t)(end - at) }, kind) &&
 		    (!s->mark || memmem(line, n, s->mark, strlen(s->mark))))
 			return s;
 	}

@@ -2,12 +2,14 @@
  * instructions when the same program runs under callgrind (bench.py does both). Owns everything it makes; never a test:
  * it asserts no time.
  *
- *   micro POLICY.yaml judge|facts ARGS_BYTES ROUNDS     one line of JSON; ROUNDS calls in each of 21 batches, the
- * median batch counts
+ *   micro POLICY.yaml judge|facts|rows ARGS_BYTES ROUNDS     one line of JSON; ROUNDS calls in each of 21 batches, the
+ * median batch counts. `facts`: the arguments are mostly one text; `rows`: a list of small objects, so that every few
+ * bytes are a value of their own.
  *
  * The state is not empty: a session with 64 executions behind it, each with its reservation, as an agent at work has.
  */
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -21,6 +23,7 @@
 #define BEFORE  64
 
 struct bench {
+	bool rows;
 	struct policy *pol;
 	struct state *st;
 	struct json *args;
@@ -62,16 +65,30 @@ static void load_policy(struct bench *b, const char *path)
 	policy_report_done(&rep);
 }
 
-/* The generator's request, with `q` as long as asked for. `page` makes each one another call. */
+static void fill(const struct bench *b, size_t bytes, struct buf *text)
+{
+	if (!b->rows) {
+		buf_puts(text, "\"q\":\"");
+		while (text->n + 2 < bytes)
+			buf_puts(text, text->n % 7 ? "e" : " ");
+		buf_puts(text, "\"}");
+		return;
+	}
+	buf_puts(text, "\"q\":\"rows\",\"rows\":[");
+	for (unsigned i = 0; i == 0 || text->n + 60 < bytes; i++)
+		buf_printf(text, "%s{\"name\":\"row %u\",\"id\":%u,\"on\":%s,\"score\":%u.25}", i ? "," : "", i, i * 7,
+			   i % 2 ? "true" : "false", i % 10);
+	buf_puts(text, "]}");
+}
+
+/* The generator's request, about as long as asked for. `page` makes each one another call. */
 static void make_args(struct bench *b, size_t bytes, unsigned page)
 {
 	struct buf text = BUF_MAX(1 << 20);
 	struct pawl_error err = { .code = PAWL_OK };
 
-	buf_printf(&text, "{\"page\":%u,\"lang\":\"en\",\"safe\":true,\"q\":\"", page);
-	while (text.n + 2 < bytes)
-		buf_puts(&text, text.n % 7 ? "e" : " ");
-	buf_puts(&text, "\"}");
+	buf_printf(&text, "{\"page\":%u,\"lang\":\"en\",\"safe\":true,", page);
+	fill(b, bytes, &text);
 	json_free(b->args);
 	b->args = NULL;
 	if (!buf_ok(&text) || json_parse(buf_str(&text), PAWL_MAX_DEPTH, &b->args, &err) != 0)
@@ -202,8 +219,9 @@ int main(int argc, char **argv)
 	unsigned rounds;
 	size_t bytes;
 
-	if (argc != 5 || (!judging && strcmp(argv[2], "facts") != 0)) {
-		fprintf(stderr, "usage: micro POLICY judge|facts ARGS_BYTES ROUNDS\n");
+	b.rows = argc == 5 && strcmp(argv[2], "rows") == 0;
+	if (argc != 5 || (!judging && !b.rows && strcmp(argv[2], "facts") != 0) || sodium_init() < 0) {
+		fprintf(stderr, "usage: micro POLICY judge|facts|rows ARGS_BYTES ROUNDS\n");
 		return 2;
 	}
 	bytes = strtoul(argv[3], NULL, 10);

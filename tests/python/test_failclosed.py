@@ -297,6 +297,25 @@ def test_where_pawld_is_looked_for(monkeypatch, folder):
             assert pawl.socket_path() == ("/s", "PAWL_SOCKET")
 
 
+def test_s4_daemon_that_comes_up_elsewhere(folder, monkeypatch):
+    """The first call looked in one folder; then a socket appears that goes before it."""
+    ran = []
+    for name in ("PAWL_SOCKET", "PAWL_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setattr(_door, "RUN_SOCKET", str(folder / "none"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    s = pawl.Session(timeout=0.5)
+    with pytest.raises(pawl.Unavailable, match=r"the default folder"):
+        make("plain", s, ran)()
+    (folder / "pawl").mkdir()
+    with FakeDaemon(str(folder / "pawl" / "agent.sock")):
+        make("plain", s, ran)()
+        s.close()
+    assert len(ran) == 1
+
+
 def test_nowhere_to_look_is_still_no(monkeypatch):
     for name in ("PAWL_SOCKET", "PAWL_DIR", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -105,7 +105,7 @@ check_rooms
 only_in 'jansson\.h' daemon/base/json.c
 only_in 'yaml\.h' policy/yaml.c
 only_in 'pcre2\.h' policy/regex.c
-only_in 'nanomsg/' daemon/door/ipc.c
+only_in 'nanomsg/' 'no file of pawld or pawl'
 only_in 'sqlite3\.h' 'daemon/store/*.c'
 only_in 'microhttpd\.h' daemon/door/http.c
 only_in 'bpf/' daemon/watch/watch.c

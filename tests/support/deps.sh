@@ -25,7 +25,7 @@ demo libpcre2-dev      pkg:libpcre2-8       regex conditions
 demo python3           cmd:python3          the decorator and the demo's agent
 test libcmocka-dev     pkg:cmocka           unit tests
 test python3-venv      py:ensurepip         a private Python environment for the tests, under build/
-test libnanomsg-dev    pkg:nanomsg          a peer of another hand, for the benchmark
+test libnanomsg-dev    pkg:nanomsg          a client of another hand, for a unit test and the benchmark
 test procps            cmd:ps               the tests look for processes left behind
 all  clang             cmd:clang            the second compiler, its analyzer and libFuzzer
 all  @clang-rt         none                 the sanitizers of clang

@@ -318,6 +318,46 @@ static void test_peer_that_does_not_read(void **unused)
 	close_door(&p);
 }
 
+/* Streams that hold half-sent bodies up to the bound: an honest one is served all the same. */
+static void test_hoarders(void **unused)
+{
+	enum { STREAMS = 80, EACH = 1 << 20 };
+	static const char one[] = "\1\0\0\0\0\0\0\0\5\x80\0\0\1a";
+	char *big = calloc(1, EACH);
+	uint8_t head[17] = "\0SP\0\0\x30\0\0\1";
+	int fd[STREAMS], honest;
+	struct place p;
+	struct ipc_msg msg;
+
+	(void)unused;
+	assert_non_null(big);
+	assert_int_equal(open_door(&p, STREAMS + 8), 0);
+	head[14] = 0x10; /* claims 1 MiB + 1 */
+	head[16] = 1;
+	for (int i = 0; i < STREAMS; i++) {
+		size_t sent = 0;
+
+		fd[i] = dial(&p);
+		put(fd[i], head, sizeof(head));
+		for (int tries = 0; sent < EACH && tries < 200; tries++) {
+			ssize_t k = send(fd[i], big + sent, EACH - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+			sent += k > 0 ? (size_t)k : 0;
+			assert_false(ipc_receive(p.door, &msg));
+		}
+	}
+	honest = dial(&p);
+	put(honest, hello, 8);
+	put(honest, one, sizeof(one) - 1);
+	assert_true(turn(&p, &msg));
+	ipc_body_free(&msg);
+	for (int i = 0; i < STREAMS; i++)
+		(void)close(fd[i]);
+	(void)close(honest);
+	free(big);
+	close_door(&p);
+}
+
 static void test_paths(void **unused)
 {
 	char longer[200];
@@ -381,7 +421,8 @@ int main(void)
 		cmocka_unit_test(test_not_the_wire),	    cmocka_unit_test(test_largest),
 		cmocka_unit_test(test_pipelined_and_fair),  cmocka_unit_test(test_gone_and_reused),
 		cmocka_unit_test(test_idle_makes_room),	    cmocka_unit_test(test_peer_that_does_not_read),
-		cmocka_unit_test(test_paths),		    cmocka_unit_test(test_libnanomsg_client),
+		cmocka_unit_test(test_hoarders),	    cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_libnanomsg_client),
 	};
 
 	return cmocka_run_group_tests_name("ipc", tests, NULL, NULL);

@@ -28,6 +28,11 @@ static void check(const struct buf *out, const char *want)
 	json_free(j);
 }
 
+static bool holds(const struct buf *out, const char *part) /* a buffer does not end in NUL */
+{
+	return buf_ok(out) && memmem(out->p, out->n, part, strlen(part));
+}
+
 /* ---- decide ---- */
 
 static const struct draw draws[] = {
@@ -132,8 +137,7 @@ static void test_unavailable(void **state)
 		    "\"the audit log cannot be written: nothing runs until it can\"},\"remaining\":{},\"lease_until\":null,\"log\":null}");
 	buf_reset(&out);
 	reply_unavailable_decide(STR_NONE, "no space left", &out);
-	assert_true(buf_ok(&out));
-	assert_non_null(strstr(out.p, "\"call\":null,\"verdict\":\"deny\""));
+	assert_true(holds(&out, "\"call\":null,\"verdict\":\"deny\""));
 	buf_done(&out);
 }
 
@@ -162,8 +166,7 @@ static void test_settle(void **state)
 		    "\"entry\":" NOTE_JSON "}}");
 	buf_reset(&out);
 	reply_settle(&late, NOTE, &out);
-	assert_true(buf_ok(&out));
-	assert_non_null(strstr(out.p, "\"late\":true,"));
+	assert_true(holds(&out, "\"late\":true,"));
 	buf_reset(&out);
 	late.loss.what = LOSS_TORN_TAIL;
 	reply_settle(&late, NOTE, &out);

@@ -71,16 +71,23 @@ class Door:
     """One socket and how long to wait at it."""
 
     def __init__(self, socket: str | os.PathLike[str] | None, timeout: float) -> None:
+        self._given = socket is not None
         if socket is None:
             self.path, self.path_from = socket_path()
         else:
             self.path, self.path_from = os.fspath(socket).removeprefix("ipc://"), "socket="
         self.timeout = timeout
 
+    def _aim(self, op: str) -> None:
+        """Looks again while no session binds us to a path: pawld may have come up at another one meanwhile."""
+        if op == "session.open" and not self._given:
+            self.path, self.path_from = socket_path()
+
     def call(
         self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
     ) -> dict[str, Any]:
         body, seconds = _proto.request(op, fields), timeout or self.timeout
+        self._aim(op)
         try:
             raw = _transport(self.path).request(body, time.monotonic() + seconds)
         except (OSError, ProtocolError) as e:
@@ -91,6 +98,7 @@ class Door:
         self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
     ) -> dict[str, Any]:
         body, seconds = _proto.request(op, fields), timeout or self.timeout
+        self._aim(op)
         try:
             raw = await _transport(self.path).arequest(body, time.monotonic() + seconds)
         except (OSError, ProtocolError) as e:
