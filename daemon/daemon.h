@@ -8,10 +8,11 @@
 
 #include <sys/types.h>
 
-#define DAEMON_PROBES (CONFINE_PROBES + 2)
+#define DAEMON_PROBES (CONFINE_PROBES + 3)
+#define MAX_DESCRIPTORS 1100 /* both doors full (daemon/door/dispatch.c), and the files */
 struct ipc;
 struct daemon {
-	const struct options *opt;
+	struct options *opt;
 	pid_t watcher; /* 0: none */
 	int peer;      /* to the watcher, -1: none */
 	struct clock clock;

@@ -17,8 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_DESCRIPTORS 1100 /* both doors full (daemon/door/dispatch.c), and the files */
-
 static bool watcher_gone(struct daemon *d)
 {
 	enum peer_kind kind;
@@ -26,6 +24,18 @@ static bool watcher_gone(struct daemon *d)
 	size_t n;
 
 	return peer_recv(d->peer, &kind, payload, sizeof(payload), &n, NULL) <= 0;
+}
+
+/* Only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone. */
+static void write_pid(void *arg)
+{
+	struct options *opt = arg;
+	struct pawl_error err;
+
+	if (safe_pid_file(opt->pid_file, &err) == 0)
+		opt->pid_written = true;
+	else
+		oplog_error("pid file", &err);
 }
 
 static int serve(struct daemon *d, struct pawl_error *err)
@@ -45,6 +55,8 @@ static int serve(struct daemon *d, struct pawl_error *err)
 		r = peer_send(d->peer, PEER_READY, NULL, 0, err);
 	if (r < 0)
 		return r;
+	if (d->peer < 0)
+		write_pid(d->opt);
 	oplog(OPLOG_INFO, "ready: agent %s", d->opt->socket);
 	status = loop_run(d, &doors);
 	doors.close(d);
@@ -54,7 +66,7 @@ static int serve(struct daemon *d, struct pawl_error *err)
 /* The rest: everything but the watcher. Returns an exit status. */
 static int rest(void *arg, int peer)
 {
-	const struct options *opt = arg;
+	struct options *opt = arg;
 	struct daemon d = { .opt = opt, .peer = peer, .watcher = peer >= 0 ? getppid() : 0 };
 	struct pawl_error err = { .code = PAWL_OK };
 	int r = serve(&d, &err);
@@ -65,7 +77,7 @@ static int rest(void *arg, int peer)
 	return r < 0 ? exit_status_of(&err) : EXIT_DONE;
 }
 
-static int check(const struct options *opt)
+static int check(struct options *opt)
 {
 	struct daemon d = { .opt = opt, .peer = -1 };
 	struct pawl_error err = { .code = PAWL_OK };
@@ -81,7 +93,7 @@ static int check(const struct options *opt)
 
 static void block_signals(void)
 {
-	struct rlimit lim = { MAX_DESCRIPTORS, MAX_DESCRIPTORS };
+	struct rlimit lim;
 	sigset_t all;
 
 	(void)sigfillset(&all);
@@ -91,7 +103,10 @@ static void block_signals(void)
 	(void)sigdelset(&all, SIGILL);
 	(void)sigdelset(&all, SIGABRT);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
-	(void)setrlimit(RLIMIT_NOFILE, &lim);
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) { /* a lower hard limit is told by the probe `descriptors` */
+		lim.rlim_cur = lim.rlim_max < MAX_DESCRIPTORS ? lim.rlim_max : MAX_DESCRIPTORS;
+		(void)setrlimit(RLIMIT_NOFILE, &lim);
+	}
 }
 
 /* Descriptors 0, 1 and 2 exist, so that none of ours can be taken for them. */
@@ -108,17 +123,15 @@ static int hold_standard_fds(void)
 static int run(struct options *opt, struct pawl_error *err)
 {
 	int lock, status;
-	int r = safe_lock(opt->state, &lock, err); /* the log has its own: daemon/log/journal.h */
 
-	if (r == 0)
-		r = safe_pid_file(opt->pid_file, err);
-	if (r < 0) {
+	if (safe_lock(opt->state, &lock, err) < 0) { /* the log has its own: daemon/log/journal.h */
 		oplog_error("cannot start", err);
 		return exit_status_of(err);
 	}
 	block_signals();
-	status = opt->no_watch ? rest(opt, -1) : watcher_run(rest, opt);
-	(void)unlink(opt->pid_file);
+	status = opt->no_watch ? rest(opt, -1) : watcher_run(rest, write_pid, opt);
+	if (opt->pid_written)
+		(void)unlink(opt->pid_file);
 	return status; /* the lock goes with the process */
 }
 

@@ -91,6 +91,8 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 {
 	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file };
 
+	if ((c == 'd' || (c >= OPT_POLICY && c <= OPT_USER)) && optarg[0] == '\0') /* --user "$UNSET" must not mean root */
+		return pawl_fail(err, PAWL_E_USAGE, "an option has an empty value; see pawld --help");
 	if (c >= OPT_POLICY && c <= OPT_PID)
 		return put(paths[c - OPT_POLICY], optarg, "", err);
 	switch (c) {

@@ -21,14 +21,13 @@ static int check_owner_mode(const char *path, const struct stat *st, bool parent
 	return 0;
 }
 
-static int check_parents(const char *path, struct pawl_error *err)
+/* The folders that lead to full, the file itself left out. */
+static int check_chain(char *full, struct pawl_error *err)
 {
-	char *full = realpath(path, NULL), *slash;
 	struct stat st;
+	char *slash;
 	int r = 0;
 
-	if (!full)
-		return pawl_fail_errno(err, "%s", path);
 	while (r == 0 && (slash = strrchr(full, '/'))) {
 		slash[slash == full ? 1 : 0] = '\0';
 		if (stat(full, &st) < 0)
@@ -38,36 +37,68 @@ static int check_parents(const char *path, struct pawl_error *err)
 		if (full[1] == '\0')
 			break;
 	}
-	free(full);
 	return r;
+}
+
+/* As written and as resolved: a link in a folder that others can write to could be turned elsewhere. */
+static int check_parents(const char *path, struct pawl_error *err)
+{
+	char *full = realpath(path, NULL), *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0), *written = NULL;
+	int r = full && (path[0] == '/' || cwd) ? 0 : pawl_fail_errno(err, "%s", path);
+
+	if (r == 0 && asprintf(&written, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path) < 0) {
+		written = NULL;
+		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	}
+	if (r == 0)
+		r = check_chain(written, err);
+	if (r == 0)
+		r = check_chain(full, err);
+	free(full);
+	free(cwd);
+	free(written);
+	return r;
+}
+
+/* What is there, a link not followed: the last part of a path must be the thing itself, since the confinement names it. */
+static int look(const char *path, mode_t kind, const char *what, struct stat *st, struct pawl_error *err)
+{
+	if (lstat(path, st) < 0 && errno == ENOENT)
+		return pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", path);
+	if (lstat(path, st) < 0)
+		return pawl_fail_errno(err, "%s", path);
+	if (S_ISLNK(st->st_mode))
+		return pawl_fail(err, PAWL_E_UNSAFE, "%s is a symbolic link; name what it leads to", path);
+	return (st->st_mode & S_IFMT) == kind ? 0 : pawl_fail(err, PAWL_E_UNSAFE, "%s is not %s", path, what);
 }
 
 int safe_file(const char *path, struct pawl_error *err)
 {
 	struct stat st;
-	int r;
+	int r = look(path, S_IFREG, "a regular file", &st, err);
 
-	if (stat(path, &st) < 0 && errno == ENOENT)
-		return pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", path);
-	if (stat(path, &st) < 0)
-		return pawl_fail_errno(err, "%s", path);
-	if (!S_ISREG(st.st_mode))
-		return pawl_fail(err, PAWL_E_UNSAFE, "%s is not a regular file", path);
-	r = check_owner_mode(path, &st, false, err);
+	if (r == 0)
+		r = check_owner_mode(path, &st, false, err);
+	return r < 0 ? r : check_parents(path, err);
+}
+
+int safe_dir(const char *path, struct pawl_error *err)
+{
+	struct stat st;
+	int r = look(path, S_IFDIR, "a folder", &st, err);
+
+	if (r == 0)
+		r = check_owner_mode(path, &st, false, err);
 	return r < 0 ? r : check_parents(path, err);
 }
 
 int safe_private_dir(const char *path, struct pawl_error *err)
 {
 	struct stat st;
-	int r;
+	int r = look(path, S_IFDIR, "a folder", &st, err);
 
-	if (stat(path, &st) < 0) {
-		r = pawl_fail_errno(err, "%s", path);
-		return err && err->os_errno == ENOENT ? pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", path) : r;
-	}
-	if (!S_ISDIR(st.st_mode))
-		return pawl_fail(err, PAWL_E_UNSAFE, "%s is not a folder", path);
+	if (r < 0)
+		return r;
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s belongs to uid %u; pawld runs as uid %u", path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & 077)
@@ -118,6 +149,7 @@ int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pa
 int safe_lock(const char *dir, int *ret_fd, struct pawl_error *err)
 {
 	char path[1100];
+	struct stat st;
 	int fd, r;
 
 	(void)snprintf(path, sizeof(path), "%s/lock", dir);
@@ -126,6 +158,11 @@ int safe_lock(const char *dir, int *ret_fd, struct pawl_error *err)
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", dir);
 	if (fd < 0)
 		return pawl_fail_errno(err, "%s", path);
+	if (geteuid() == 0 && stat(dir, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) < 0) { /* --user: theirs, as the folder is */
+		r = pawl_fail_errno(err, "%s", path);
+		(void)close(fd);
+		return r;
+	}
 	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; tries++) {
 		const struct timespec tenth = { 0, 100000000 };
 

@@ -8,6 +8,8 @@
 PAWL_MUST_USE int safe_file(const char *path, struct pawl_error *err);
 /* A folder of ours (or root's), mode & 077 == 0. */
 PAWL_MUST_USE int safe_private_dir(const char *path, struct pawl_error *err);
+/* A folder of ours or root's that nobody else can write to; others may look and enter. */
+PAWL_MUST_USE int safe_dir(const char *path, struct pawl_error *err);
 /* Whole file, at most max bytes; the caller frees *ret. Opens first and checks the open file: no race with a rename. */
 PAWL_MUST_USE int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pawl_error *err);
 /* Holds an exclusive lock on dir/lock for as long as the descriptor (and copies of it) live. PAWL_E_BUSY. */

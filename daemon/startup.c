@@ -10,6 +10,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,10 +112,10 @@ static int replay_entry(void *arg, uint64_t seq, struct str note, struct pawl_er
 	struct entry_parsed p;
 	struct entry_view v;
 	int64_t now = clock_wall(&rp->d->clock);
-	int r = entry_view_parse(note, &v, err);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (entry_view_parse(note, &v, err) < 0)
+		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not a signed entry", (unsigned long long)seq);
 	if (v.seq != seq || !str_eq(v.origin, str_of(rp->d->origin)) || memcmp(v.prev, rp->prev, 32) != 0)
 		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not the one that belongs here (%s)", (unsigned long long)seq,
 				 v.seq != seq ? "sequence" : str_eq(v.origin, str_of(rp->d->origin)) ? "chain" : "origin");
@@ -204,6 +205,20 @@ static int end_strangers(struct daemon *d, struct pawl_error *err)
 	return 0;
 }
 
+static void folder_of(const char *path, char out[static PAWL_MAX_PATH])
+{
+	char *slash;
+
+	(void)snprintf(out, PAWL_MAX_PATH, "%s", path);
+	slash = strrchr(out, '/');
+	if (!slash)
+		(void)snprintf(out, PAWL_MAX_PATH, ".");
+	else if (slash != out)
+		*slash = '\0';
+	else
+		out[1] = '\0';
+}
+
 /* ---- the start entry ---- */
 
 static int by_name(const void *a, const void *b)
@@ -223,17 +238,18 @@ static void add_probe(struct daemon *d, const char *name, enum probe_state state
 static void probe_the_rest(struct daemon *d)
 {
 	char folder[PAWL_MAX_PATH];
+	struct rlimit lim;
 	struct stat st;
-	char *slash;
 
-	(void)snprintf(folder, sizeof(folder), "%s", d->opt->socket);
-	slash = strrchr(folder, '/');
-	if (slash)
-		*slash = '\0';
-	d->same_uid = !slash || stat(folder, &st) < 0 || !(st.st_mode & 077);
+	folder_of(d->opt->socket, folder);
+	d->same_uid = stat(folder, &st) < 0 || !(st.st_mode & 077);
 	add_probe(d, "agent_uid", d->same_uid ? PROBE_PARTIAL : PROBE_ON,
 		  d->same_uid ? "agents run under the uid that owns log, keys and policy: P4, P6, P7 hold against mistakes, not against them"
 			      : "agents reach the socket from other uids");
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < MAX_DESCRIPTORS)
+		add_probe(d, "descriptors", PROBE_PARTIAL, "the hard limit of open files is below what both doors may hold; fewer streams fit");
+	else
+		add_probe(d, "descriptors", PROBE_ON, "as many as both doors may hold");
 	add_probe(d, "watch", PROBE_OFF, d->opt->no_watch ? "--no-watch" : "the kernel watch is not built yet; this process only restarts the rest");
 	qsort(d->probes, d->n_probes, sizeof(d->probes[0]), by_name);
 }
@@ -282,17 +298,28 @@ static int write_start(struct daemon *d, struct pawl_error *err)
 static int check_folders(struct daemon *d, struct pawl_error *err)
 {
 	char folder[PAWL_MAX_PATH];
-	char *slash;
 	int r = safe_private_dir(d->opt->state, err);
 
 	if (r == 0)
 		r = safe_private_dir(d->opt->log, err);
-	(void)snprintf(folder, sizeof(folder), "%s", d->opt->operator_socket);
-	slash = strrchr(folder, '/');
-	if (slash && slash != folder)
-		*slash = '\0';
+	folder_of(d->opt->operator_socket, folder);
 	if (r == 0)
-		r = safe_private_dir(slash ? folder : ".", err); /* whoever enters it is the operator */
+		r = safe_private_dir(folder, err); /* whoever enters it is the operator */
+	folder_of(d->opt->socket, folder);
+	if (r == 0)
+		r = safe_dir(folder, err);
+	return r;
+}
+
+/* A log shorter than it was known to be was cut, emptied or restored from a copy: it would give spent budgets back. */
+static int check_mark(struct daemon *d, struct pawl_error *err)
+{
+	uint64_t had = 0;
+	int r = private_marked(d->priv, &had, err);
+
+	if (r == 0 && d->recovery.next_seq < had)
+		r = pawl_fail(err, PAWL_E_TAMPERED, "the log has %llu entries and had at least %llu: it was rolled back (docs/threat-model.md)",
+			      (unsigned long long)d->recovery.next_seq, (unsigned long long)had);
 	return r;
 }
 
@@ -309,7 +336,9 @@ static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, st
 	if (state_now(rp->st) && clock_wall(&d->clock) - state_now(rp->st) > GAP_NS)
 		oplog(OPLOG_WARN, "the log's newest entry is %lld minutes old", (long long)((clock_wall(&d->clock) - state_now(rp->st)) / (60 * NS_PER_SEC)));
 	secrets.now = clock_now(&d->clock);
-	r = private_trim(d->priv, d->recovery.next_seq, err);
+	r = check_mark(d, err);
+	if (r == 0)
+		r = private_trim(d->priv, d->recovery.next_seq, err);
 	if (r == 0)
 		r = sessions_new(&d->sessions, err);
 	if (r == 0)
@@ -353,6 +382,8 @@ int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, 
 	}
 	if (r == 0)
 		r = write_start(d, err);
+	if (r == 0)
+		r = private_mark(d->priv, state_next_seq(d->m.durable), err);
 	if (!d->m_up)
 		policy_free(pol);
 	state_free(rp.st);
@@ -361,7 +392,11 @@ int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, 
 
 void daemon_close(struct daemon *d)
 {
-	committer_free(d->committer); /* commits what is queued */
+	struct pawl_error err = { .code = PAWL_OK };
+
+	committer_free(d->committer); /* commits what is queued; the store is ours again */
+	if (d->m_up && private_mark(d->priv, state_next_seq(d->m.durable), &err) < 0)
+		oplog_error("the end of the log is not written down", &err);
 	if (d->m_up)
 		mediate_end(&d->m);
 	sessions_free(d->sessions);

@@ -102,19 +102,15 @@ static void shortest(double d, struct decimal *ret)
 /* Up to 16 digits and a sign; no NUL. */
 static size_t whole_number(int64_t v, char *out)
 {
-	uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-	char t[20];
-	size_t at = sizeof(t), n;
+	uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, power = 10;
+	size_t n = 1, minus = v < 0;
 
-	do {
-		t[--at] = (char)('0' + left % 10);
-		left /= 10;
-	} while (left);
-	if (v < 0)
-		t[--at] = '-';
-	n = sizeof(t) - at;
-	memcpy(out, t + at, n);
-	return n;
+	for (; left >= power; n++)
+		power *= 10;
+	out[0] = '-';
+	for (size_t i = n; i; left /= 10)
+		out[minus + --i] = (char)('0' + left % 10);
+	return minus + n;
 }
 
 /* Most numbers that people write have few decimals. Where i / 10^k is d and i has at most 15 digits, no other decimal
@@ -138,7 +134,8 @@ static bool few_decimals(double d, struct decimal *ret)
 
 static size_t put(char *out, size_t at, const char *p, size_t n)
 {
-	memcpy(out + at, p, n);
+	for (size_t i = 0; i < n; i++) /* a few bytes: a call would cost more than they do */
+		out[at + i] = p[i];
 	return at + n;
 }
 
@@ -269,11 +266,8 @@ static void canon_members(const struct canon *c, const struct member *m, size_t 
 
 		if (c->n_drop && dropped(c, &here))
 			continue;
-		if (!first)
-			buf_putc(c->out, ',');
+		buf_member(c->out, first, m[i].key);
 		first = false;
-		buf_json(c->out, m[i].key);
-		buf_putc(c->out, ':');
 		canon_value(c, m[i].value, &here);
 	}
 	buf_putc(c->out, '}');
@@ -307,7 +301,10 @@ static void canon_value(const struct canon *c, const struct json *j, const struc
 		buf_add(c->out, "null", 4);
 		break;
 	case JSON_KIND_BOOL:
-		buf_puts(c->out, json_true(j) ? "true" : "false");
+		if (json_true(j))
+			buf_add(c->out, "true", 4);
+		else
+			buf_add(c->out, "false", 5);
 		break;
 	case JSON_KIND_INT:
 		buf_i64(c->out, json_int(j));

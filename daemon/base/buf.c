@@ -104,16 +104,27 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	b->n += (size_t)n;
 }
 
+/* Counted first, so that they can be written where they belong: numbers are most of some texts. */
+static size_t digits_of(uint64_t v)
+{
+	uint64_t power = 10;
+	size_t n = 1;
+
+	for (; n < 20 && v >= power; n++)
+		power *= 10; /* past 10^19 it wraps, and n is 20 */
+	return n;
+}
+
 void buf_u64(struct buf *b, uint64_t v)
 {
-	char t[20];
-	size_t i = sizeof(t);
+	size_t n = digits_of(v);
+	char *out = buf_room(b, n);
 
-	do {
-		t[--i] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	buf_add(b, t + i, sizeof(t) - i);
+	if (!out)
+		return;
+	b->n += n;
+	for (; n; v /= 10)
+		out[--n] = (char)('0' + v % 10);
 }
 
 void buf_i64(struct buf *b, int64_t v)
@@ -157,18 +168,21 @@ static size_t json_escape(unsigned char c, char out[static 6])
 	return 6;
 }
 
-/* Room for what is left and its quote is always there. So a whole word can be stored although only its first bytes may
- * count: what follows overwrites the rest. */
-void buf_json(struct buf *b, struct str s)
+/* Room for what is left and what ends it is always there. So a whole word can be stored although only its first bytes may
+ * count: what follows overwrites the rest. before, after: one byte around it, NUL for none. */
+static void json_text(struct buf *b, char before, struct str s, char after)
 {
-	const char *p = s.p, *end = p + s.n;
-	char *out = s.n < SIZE_MAX - 2 ? buf_room(b, s.n + 2) : NULL;
+	const char *p = s.n ? s.p : "", *end = p + s.n;
+	size_t around = 2u + (before != '\0') + (after != '\0');
+	char *out = s.n < SIZE_MAX - around ? buf_room(b, s.n + around) : NULL;
 	char t[6];
 
 	if (!out) {
 		b->failed = true;
 		return;
 	}
+	if (before)
+		*out++ = before;
 	*out++ = '"';
 	while (p < end) {
 		unsigned char c = (unsigned char)*p;
@@ -190,7 +204,7 @@ void buf_json(struct buf *b, struct str s)
 		}
 		n = json_escape(c, t);
 		b->n = (size_t)(out - b->p);
-		out = buf_room(b, (size_t)(end - p) + n);
+		out = buf_room(b, (size_t)(end - p) + n + (after != '\0'));
 		if (!out)
 			return;
 		memcpy(out, t, n);
@@ -198,7 +212,19 @@ void buf_json(struct buf *b, struct str s)
 		p++;
 	}
 	*out++ = '"';
+	if (after)
+		*out++ = after;
 	b->n = (size_t)(out - b->p);
+}
+
+void buf_json(struct buf *b, struct str s)
+{
+	json_text(b, '\0', s, '\0');
+}
+
+void buf_member(struct buf *b, bool first, struct str key)
+{
+	json_text(b, first ? '\0' : ',', key, ':');
 }
 
 void buf_key(struct buf *b, const char *key)

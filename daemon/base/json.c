@@ -6,6 +6,7 @@
 
 #include "daemon/base/json_scan.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 /* What the scanner leaves to jansson: repeated keys and reals beyond a double. The place is the token that ends where
@@ -20,17 +21,79 @@ static int refuse(struct str text, unsigned max_depth, const json_error_t *je, s
 			       code == json_error_duplicate_key ? "a repeated key" : "not a finite number", err);
 }
 
-/* When jansson's text buffer cannot grow it drops a byte and goes on: a shortened text would be judged. So every failure of its
- * allocator is noted here, and nothing parsed meanwhile is believed. Of the thread alone, and false between two calls. */
+/* ---- memory: each document lives in blocks of its own, since it is made at once, read and dropped as a whole ---- */
+
+#define MIN_BLOCK 512u
+#define MAX_BLOCK (64u << 10) /* but for what is larger itself */
+#define EXPECTED  10 /* bytes a byte of text: one block does for most requests */
+
+struct block {
+	struct block *next;
+	size_t at, n; /* used, and in all, this head among it */
+};
+
+/* Of the thread alone, and only within json_parse(). starved: when jansson's text buffer cannot grow it drops a byte and goes on, and a
+ * shortened text would be judged. So every failure of its allocator is noted here, and nothing parsed meanwhile is believed. */
+static _Thread_local struct block *blocks;
+static _Thread_local size_t block_bytes; /* of the next one */
 static _Thread_local bool starved;
 
-static void *noting_malloc(size_t n)
+static size_t aligned(size_t n)
 {
-	void *p = malloc(n);
+	return (n + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+}
 
-	starved = starved || !p;
+static void *block_alloc(size_t n)
+{
+	size_t head = aligned(sizeof(struct block)), size = block_bytes;
+	struct block *b = blocks;
+	char *p;
+
+	if (n > SIZE_MAX / 2) {
+		starved = true;
+		return NULL;
+	}
+	n = aligned(n);
+	if (!b || b->n - b->at < n) {
+		size = size > head + n ? size : head + n;
+		b = malloc(size);
+		if (!b) {
+			starved = true;
+			return NULL;
+		}
+		*b = (struct block){ .next = blocks, .at = head, .n = size };
+		blocks = b;
+	}
+	p = (char *)b + b->at;
+	b->at += n;
 	return p;
 }
+
+static void block_keep(void *p) /* what jansson frees goes with the document */
+{
+	(void)p;
+}
+
+static void blocks_free(struct block *b)
+{
+	while (b) {
+		struct block *next = b->next;
+
+		free(b);
+		b = next;
+	}
+}
+
+static void blocks_start(size_t text_bytes)
+{
+	block_bytes = text_bytes < MAX_BLOCK / EXPECTED ? text_bytes * EXPECTED : MAX_BLOCK;
+	if (block_bytes < MIN_BLOCK)
+		block_bytes = MIN_BLOCK;
+	blocks = NULL;
+	starved = false;
+}
+
+#define SHARED SIZE_MAX /* jansson's count for true, false and null, which belong to nobody */
 
 int json_parse(struct str text, unsigned max_depth, struct json **ret, struct pawl_error *err)
 {
@@ -41,13 +104,17 @@ int json_parse(struct str text, unsigned max_depth, struct json **ret, struct pa
 	r = json_scan(text, max_depth, err);
 	if (r < 0)
 		return r;
-	json_set_alloc_funcs(noting_malloc, free);
-	starved = false;
+	json_set_alloc_funcs(block_alloc, block_keep);
+	blocks_start(text.n);
 	j = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
-	if (starved) {
-		json_decref(j);
-		return pawl_fail(err, PAWL_E_NOMEM, "out of memory while reading JSON");
+	if (j && !starved && j->refcount != SHARED) {
+		j->refcount = (uintptr_t)blocks; /* nobody counts references here: the root's count says where its memory is */
+		blocks = NULL;
 	}
+	blocks_free(blocks);
+	blocks = NULL;
+	if (starved)
+		return pawl_fail(err, PAWL_E_NOMEM, "out of memory while reading JSON");
 	if (!j)
 		return refuse(text, max_depth, &je, err);
 	*ret = (struct json *)j;
@@ -61,7 +128,8 @@ static json_t *raw(const struct json *j)
 
 void json_free(struct json *j)
 {
-	json_decref(raw(j));
+	if (j && raw(j)->refcount != SHARED)
+		blocks_free((struct block *)(uintptr_t)raw(j)->refcount);
 }
 
 enum json_kind json_kind(const struct json *j)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -46,12 +47,15 @@ struct ipc {
 
 static int path_is_free(const char *path, struct sockaddr_un *addr, struct pawl_error *err)
 {
+	struct stat st;
 	int fd, r;
 
 	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if (strlen(path) >= sizeof(addr->sun_path))
 		return pawl_fail(err, PAWL_E_USAGE, "socket path is longer than %zu bytes: %s", sizeof(addr->sun_path) - 1, path);
 	memcpy(addr->sun_path, path, strlen(path) + 1);
+	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return pawl_fail(err, PAWL_E_UNSAFE, "%s exists and is not a socket", path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return pawl_fail_errno(err, "socket");

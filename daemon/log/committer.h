@@ -54,7 +54,7 @@ struct commit_result {
 	bool durable; /* false: this entry and all behind it failed; see err */
 	char *note;   /* malloc'd signed note when durable; the caller frees */
 	size_t note_n;
-	struct pawl_error err;
+	struct pawl_error err; /* why, when not durable */
 };
 size_t committer_reap(struct committer *c, struct commit_result *out,
 		      size_t max); /* in order of push; drains the fd when empty */

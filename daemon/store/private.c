@@ -158,6 +158,8 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 	    err);
 	if (r == 0)
 		r = schema(ps, err);
+	if (r == 0)
+		r = run(ps, "CREATE TABLE IF NOT EXISTS mark(id INTEGER PRIMARY KEY CHECK(id=1), entries INTEGER NOT NULL) STRICT", err);
 	if (r < 0)
 		return r;
 	rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO tree(id, secret) VALUES(?1, ?2)", -1,
@@ -276,6 +278,26 @@ int private_trim(struct private_store *ps, uint64_t next_seq, struct pawl_error 
 		rc = sqlite3_step(st);
 	(void)sqlite3_finalize(st);
 	return rc == SQLITE_DONE ? 0 : db_fail(ps, rc, "trim", err);
+}
+
+int private_mark(struct private_store *ps, uint64_t entries, struct pawl_error *err)
+{
+	char sql[96];
+
+	if (entries > INT64_MAX)
+		return pawl_fail(err, PAWL_E_LIMIT, "private store %s: no such number of entries", ps->file);
+	(void)snprintf(sql, sizeof(sql), "INSERT OR REPLACE INTO mark(id, entries) VALUES(1, %lld)", (long long)entries);
+	return run(ps, sql, err);
+}
+
+int private_marked(struct private_store *ps, uint64_t *ret, struct pawl_error *err)
+{
+	char text[64];
+	int r = ask(ps, "SELECT COALESCE(MAX(entries), 0) FROM mark", text, err);
+
+	if (r == 0)
+		*ret = strtoull(text, NULL, 10);
+	return r;
 }
 
 int private_limit(struct private_store *ps, int64_t pages, struct pawl_error *err)

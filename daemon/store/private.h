@@ -17,6 +17,10 @@ typedef int private_visit(void *arg, const struct private_row *row, struct pawl_
 PAWL_MUST_USE int private_each(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err);
 PAWL_MUST_USE int private_trim(struct private_store *ps, uint64_t next_seq,
 			       struct pawl_error *err); /* deletes tree >= next_seq */
+/* How many entries the log is known to have had: start and stop write it down, so that a log that was cut or emptied meanwhile is seen.
+ * 0: never written. Not while another thread uses the store. */
+PAWL_MUST_USE int private_mark(struct private_store *ps, uint64_t entries, struct pawl_error *err);
+PAWL_MUST_USE int private_marked(struct private_store *ps, uint64_t *ret, struct pawl_error *err);
 /* At most so many pages (of 4 KiB) in the file; beyond it private_put() is PAWL_E_FULL. Tests see a full disk by it. */
 PAWL_MUST_USE int private_limit(struct private_store *ps, int64_t pages, struct pawl_error *err);
 #endif

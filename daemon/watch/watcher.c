@@ -20,6 +20,7 @@
 
 struct watcher {
 	watcher_rest *rest;
+	watcher_ready *ready;
 	void *arg;
 	int signals;	/* signalfd */
 	pid_t pid;	/* of the rest */
@@ -64,6 +65,8 @@ static void hear_rest(struct watcher *w)
 	int r = peer_recv(w->peer, &kind, payload, sizeof(payload), &n, &err);
 
 	if (r > 0 && kind == PEER_READY) {
+		if (!w->ever_ready && w->ready)
+			w->ready(w->arg);
 		w->was_ready = w->ever_ready = true;
 		w->backoff_ms = BACKOFF_FIRST_MS;
 	} else if (r < 0) {
@@ -85,6 +88,7 @@ static void nap(int ms)
 /* true: pawld ends with *ret. */
 static bool rest_ended(struct watcher *w, int status, int *ret)
 {
+	w->pid = 0; /* reaped: its number may be anybody's by now */
 	if (w->peer >= 0)
 		(void)close(w->peer);
 	w->peer = -1;
@@ -114,16 +118,17 @@ static void take_signals(struct watcher *w)
 
 		if (sig == SIGTERM || sig == SIGINT) {
 			w->stopping = true;
-			(void)kill(w->pid, SIGTERM);
-		} else if (sig == SIGHUP) {
+			if (w->pid > 0)
+				(void)kill(w->pid, SIGTERM);
+		} else if (sig == SIGHUP && w->pid > 0) {
 			(void)kill(w->pid, SIGHUP);
 		}
 	}
 }
 
-int watcher_run(watcher_rest *rest, void *arg)
+int watcher_run(watcher_rest *rest, watcher_ready *ready, void *arg)
 {
-	struct watcher w = { .rest = rest, .arg = arg, .peer = -1, .backoff_ms = BACKOFF_FIRST_MS };
+	struct watcher w = { .rest = rest, .ready = ready, .arg = arg, .peer = -1, .backoff_ms = BACKOFF_FIRST_MS };
 	struct pawl_error err = { .code = PAWL_OK };
 	int status, ret = 1;
 	bool killed = false;

@@ -16,7 +16,8 @@ STATED = {
     "the log: a verdict turned": NOTHING,
     "the log: an entry taken out": NOTHING,
     "the log: an amount made smaller": NOTHING,
-    "the log: the tail cut off": ROLLBACK,
+    "the log: the tail cut off": NOTHING,
+    "log and state/, both as they were before": ROLLBACK,
     "state/ deleted": NOTHING,
 }
 LOG_STATUS = 65
@@ -109,11 +110,12 @@ def attack(d) -> dict:
     shutil.move(d.dir / "state.away", d.dir / "state")
     d.start()
 
-    # the tail: back to before the last decision, as a restored disk image would
+    # the tail: back to before the last decision, first the log alone, then all of it as a restored disk image would
     s = d.session()
     d.stop()
     segment = d.segments()[0]
     earlier = segment.read_bytes()
+    shutil.copytree(d.dir / "state", d.dir / "state.earlier")
     d.start()
     s.stream = d.door()
     receipt = s.decide("work", {"n": "last"}, money="100")["log"]["entry"]
@@ -121,7 +123,11 @@ def attack(d) -> dict:
     segment.write_bytes(earlier)
     seq, digest = note_hash(receipt)
     shown = d.verify("--at-least", f"{seq}:{digest}").returncode
+    code, said = d.try_start()
+    gained["the log: the tail cut off"] = NOTHING if code == LOG_STATUS and "rolled back" in said else f"start {code}: {said}"
+    shutil.rmtree(d.dir / "state")
+    shutil.move(d.dir / "state.earlier", d.dir / "state")
     code, _ = d.try_start()
-    gained["the log: the tail cut off"] = ROLLBACK if shown == 13 and code == 0 else f"verify {shown}, start {code}"
+    gained["log and state/, both as they were before"] = ROLLBACK if shown == 13 and code == 0 else f"verify {shown}, start {code}"
     d.start()
     return gained

@@ -164,7 +164,7 @@ def micro(build: pathlib.Path, folder: pathlib.Path, quick: bool) -> list[dict]:
     for rules in (50, 1000):
         path = folder / f"micro-{rules}.yaml"
         path.write_text(policy.policy(rules))
-        for what, size in (("judge", 100), ("facts", 100), ("facts", 1024), ("facts", 10240)):
+        for what, size in (("judge", 100), ("facts", 100), ("facts", 1024), ("facts", 10240), ("rows", 1024), ("rows", 10240)):
             run = [build / "tests/bench/micro", path, what, str(size)]
             done = subprocess.run([*run, "200" if quick else "2000"], capture_output=True, text=True)
             if done.returncode != 0:

@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+import journalfile
 import live
 from live import POLICY, Live, nano, note_hash, until
 
@@ -256,12 +257,14 @@ def test_a_cut_head_is_not_continued(folder):
 
 def test_a_torn_tail_is_cut_and_said(folder):
     """U09: a last batch that was never answered may be half there. It is cut off, and the log says so."""
-    last = lived(folder)
+    folder.start()
+    last = some_decisions(folder)[-1]["log"]["entry"]
+    folder.kill()
     segment = folder.segments()[-1]
     data = segment.read_bytes()
     end = len(data.rstrip(b"\0"))
-    # the stop entry is the last batch: tear it
-    segment.write_bytes(data[: end - 40] + b"\0" * (len(data) - end + 40))
+    torn = data[data.rindex(journalfile.MAGIC) : end][:-40]  # a batch whose end never reached the disk
+    segment.write_bytes(data[:end] + torn + b"\0" * (len(data) - end - len(torn)))
     assert folder.verify().returncode == 13
     folder.start()
     some_decisions(folder)
@@ -270,6 +273,16 @@ def test_a_torn_tail_is_cut_and_said(folder):
     assert ("loss", "torn_tail") in kinds
     seq, digest = note_hash(last)
     assert folder.verify("--at-least", f"{seq}:{digest}").returncode == 0
+
+
+def test_a_tail_that_was_durable_is_not_torn(folder):
+    """After an orderly stop pawld knows how long its log was: a cut there is no crash."""
+    lived(folder)
+    segment = folder.segments()[-1]
+    data = segment.read_bytes()
+    end = len(data.rstrip(b"\0"))
+    segment.write_bytes(data[: end - 40] + b"\0" * (len(data) - end + 40))
+    refused(folder, LOG, "rolled back")
 
 
 # ---- reload
@@ -435,3 +448,68 @@ def test_p9_the_ledger_after_a_kill_is_what_the_log_says(daemon):
     daemon.start()
     s.stream = daemon.door()
     assert s.state()["remaining"] == before
+
+
+# ---- what a hostile tester found
+
+def test_log_that_was_rolled_back_is_refused(folder):
+    folder.start()
+    some_decisions(folder)
+    folder.stop()
+    for segment in folder.segments():
+        segment.write_bytes(b"\0" * segment.stat().st_size)  # emptied: every budget would be whole again
+    refused(folder, LOG, "rolled back")
+    folder.try_start("--check")
+
+
+def test_refused_second_pawld_leaves_the_pid_file(daemon):
+    pid = (daemon.dir / "run" / "pawld.pid").read_text()
+    other = daemon.dir / "state2"
+    other.mkdir(mode=0o700)
+    code, said = daemon.try_start("--state", str(other))
+    assert code == BUSY, (code, said)
+    assert (daemon.dir / "run" / "pawld.pid").read_text() == pid
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "keys/entry.key", "state", "log"])
+def test_links_are_refused(folder, name):
+    path = folder.dir / name
+    path.rename(str(path) + ".real")
+    path.symlink_to(str(path) + ".real")
+    refused(folder, CONFIG, "symbolic link")
+    refused(folder, CONFIG, "symbolic link", args=("--check",))
+
+
+def test_policy_behind_a_link_in_an_open_folder(folder, tmp_path):
+    """The file and its real folder are safe; who can turn the link chooses the policy."""
+    open_folder = tmp_path / "open"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+    (open_folder / "link").symlink_to(folder.dir)
+    refused(folder, CONFIG, "written by others", args=("--policy", str(open_folder / "link" / "policy.yaml")))
+
+
+def test_socket_path_that_is_a_file_is_kept(folder):
+    precious = folder.dir / "run" / "precious"
+    precious.write_text("mine")
+    refused(folder, CONFIG, "not a socket", args=("--socket", str(precious)))
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--user", "--dir", "--policy", "--pid-file", "--socket"])
+def test_empty_option_is_no_default(folder, option):
+    code, said = folder.try_start(option, "")
+    assert code == 64 and "empty" in said, (code, said)
+
+
+def test_regex_cannot_hold_everybody_up(folder):
+    """PCRE2's limit starts anew at each place of the text; the whole match is bounded here. A limit that is hit denies."""
+    folder.write_policy(POLICY.replace("rules:", "rules:\n  - {id: mail, deny: [work], when: {args.q: {regex: '\\w+@\\w+[.]com'}}}", 1))
+    folder.start()
+    s = folder.session()
+    for text in ("a" * 300_000 + "@.com m", "rm " * 60_000 + "f", " " * 50_000 + "x"):
+        got = s.decide("work", {"q": text}, money="0.1")
+        assert got["verdict"] in ("deny", "allow"), got
+    assert folder.answers()
+    folder.stop()
+    assert folder.entries()[-1]["body"]["kind"] == "stop", "TERM drained"

@@ -125,6 +125,8 @@ class RealDaemon:
             else:
                 p.send_signal(with_signal)
             p.wait(10)
+            said = Path(self.output.name).read_text(errors="replace")
+            assert "Sanitizer: " not in said and ": runtime error: " not in said, said[-6000:]
 
 
 POLICY = """\

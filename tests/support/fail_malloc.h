@@ -1,4 +1,5 @@
-/* tests/support/fail_malloc.h - the n-th allocation from now fails, in this thread. Works under the sanitizers too.
+/* tests/support/fail_malloc.h - the n-th allocation from now fails, in this thread. Works under the sanitizers too, and
+ * under valgrind when that is told to leave the program's own malloc alone (--soname-synonyms=somalloc=nouserintercepts).
  * for (long n = 1; ; n++) { fail_malloc_after(n); r = thing(); if (!fail_malloc_stop()) break; ... } walks through every
  * failure. */
 #ifndef PAWL_TESTS_FAIL_MALLOC_H
@@ -7,7 +8,5 @@
 
 void fail_malloc_after(long n); /* 1 = the next one, and only that one */
 bool fail_malloc_stop(void);    /* true when one has failed since */
-/* False under valgrind alone, which puts its own allocator before ours: if (!fail_malloc_works()) skip(); */
-bool fail_malloc_works(void);
 
 #endif

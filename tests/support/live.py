@@ -48,6 +48,10 @@ limits: {decide: 1000000/s, burst: 1000000}
 """
 
 
+# what a sanitizer writes: a daemon that is killed next has no exit status to tell of it
+ALARM = re.compile(r"(ERROR|WARNING|SUMMARY): [A-Za-z]*Sanitizer|: runtime error: ")
+
+
 def have_binaries() -> bool:
     return PAWL.exists() and PAWLD.exists()
 
@@ -89,6 +93,7 @@ class Live:
         self.dir = pathlib.Path(folder or tempfile.mkdtemp(prefix="pawl-"))
         self.process: subprocess.Popen | None = None
         self.lines: list[str] = []
+        self.reader: threading.Thread | None = None
         self.rest_pid = 0
         done = self.pawl("init", "--dir", str(self.dir))
         assert done.returncode == 0, f"pawl init: {done.stderr}"
@@ -147,6 +152,7 @@ class Live:
         p = self.spawn(*more)
         try:
             _, said = p.communicate(timeout=seconds * SLOW)
+            assert not ALARM.search(said), said
             return p.returncode, said
         except subprocess.TimeoutExpired:
             p.terminate()
@@ -154,6 +160,7 @@ class Live:
             return 0, said
 
     def start(self, *more: str, seconds: float = 20) -> "Live":
+        self.no_alarm()
         self.process = self.spawn(*more)
         self.lines = []
         ready = threading.Event()
@@ -165,7 +172,8 @@ class Live:
                     ready.set()
             ready.set()
 
-        threading.Thread(target=read, args=(self.process,), daemon=True).start()
+        self.reader = threading.Thread(target=read, args=(self.process,), daemon=True)
+        self.reader.start()
         if not ready.wait(seconds * SLOW) or not any("pawld: ready: agent " in x for x in self.lines):
             said = "\n".join(self.lines)
             self.kill()
@@ -182,7 +190,16 @@ class Live:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(seconds * SLOW)
         self.process = None
+        self.no_alarm()
         return code
+
+    def no_alarm(self) -> None:
+        """The daemon has ended: no sanitizer may have spoken while it ran."""
+        if self.reader is not None:
+            self.reader.join(5 * SLOW)
+            self.reader = None
+            found = [i for i, line in enumerate(self.lines) if ALARM.search(line)]
+            assert not found, "\n".join(self.lines[found[0] :][:60])
 
     def kill(self) -> None:
         """Both processes, at once."""
@@ -196,14 +213,18 @@ class Live:
             if pid and alive(pid) and PAWLD.name in pathlib.Path(f"/proc/{pid}/comm").read_text():
                 os.kill(pid, signal.SIGKILL)
         until("the killed processes are gone", lambda: not any(pid and alive(pid) for pid in pids))
+        self.no_alarm()
 
     def __enter__(self) -> "Live":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
-        if self.mine:
-            shutil.rmtree(self.dir, ignore_errors=True)
+        try:
+            self.kill()
+            self.no_alarm()  # of one that a test ended by itself
+        finally:
+            if self.mine:
+                shutil.rmtree(self.dir, ignore_errors=True)
 
     # ---- doors
     def door(self, timeout: float = 10) -> Stream:

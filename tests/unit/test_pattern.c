@@ -253,6 +253,37 @@ static void test_regex_is_bounded(void **state)
 	free(big);
 }
 
+/* PCRE2's limit starts anew wherever a match could begin; the whole of it is bounded too, whatever the length. */
+static void test_regex_is_bounded_in_all(void **unused)
+{
+	static const struct {
+		const char *regex, *piece, *end;
+	} cases[] = {
+		{ "\\w+@\\w+[.]com", "a", "@.com m" },
+		{ "rm .*-rf", "rm ", "f" },
+		{ "\\s+$", " ", "x" },
+		{ "(a|b)+c", "ab", "d" },
+	};
+	enum { N = 300000 };
+	char *text = malloc(N + 16);
+
+	(void)unused;
+	assert_non_null(text);
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		size_t n = strlen(cases[i].piece), at = 0;
+		struct regex *r = NULL;
+
+		for (; at + n <= N; at += n)
+			memcpy(text + at, cases[i].piece, n);
+		memcpy(text + at, cases[i].end, strlen(cases[i].end));
+		assert_int_equal(regex_compile(str_of(cases[i].regex), &r, NULL), 0);
+		assert_true(regex_match(r, (struct str){ text, at + strlen(cases[i].end) }) <= 0); /* 0: PCRE2 saw it at once */
+		assert_int_equal(regex_match(r, STR("a@b.com rm -rf \t c ac")) < 0, 0); /* and is whole again for the next text */
+		regex_free(r);
+	}
+	free(text);
+}
+
 static void test_regex_no_memory(void **state)
 {
 	bool failed = true;
@@ -283,7 +314,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_globs),           cmocka_unit_test(test_globs_exhaustive),
 		cmocka_unit_test(test_glob_bounds),     cmocka_unit_test(test_glob_is_linear),
-		cmocka_unit_test(test_regexes),         cmocka_unit_test(test_regex_is_bounded),
+		cmocka_unit_test(test_regexes),         cmocka_unit_test(test_regex_is_bounded), cmocka_unit_test(test_regex_is_bounded_in_all),
 		cmocka_unit_test(test_regex_no_memory),
 	};
 

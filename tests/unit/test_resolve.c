@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -270,6 +271,14 @@ static void test_no_permission_is_unresolved(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* An older valgrind (3.19) answers openat2 itself: "no such call". Then there is nothing to test, for each path is refused. */
+static bool valgrind_without_openat2(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload") && syscall(SYS_openat2, -1, NULL, NULL, (size_t)0) < 0 && errno == ENOSYS;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,5 +289,9 @@ int main(void)
 		cmocka_unit_test(test_no_permission_is_unresolved),
 	};
 
+	if (valgrind_without_openat2()) {
+		print_message("SKIPPED: this valgrind does not know openat2\n");
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from .reasons import ReasonCode
 
 log = logging.getLogger("pawl")
 
+GIVE_BACK = 1.0  # seconds a cancelled task may be held up by learning what became of its question
 SETTLE_TIMEOUT = 2.0  # seconds, twice; it runs when the body has ended, so it must not hold a caller up for long
 KINDS = ("tool", "llm", "delegate", "http", "code")
 OUTCOMES = ("ok", "error", "cancelled", "not_run")
@@ -207,9 +208,37 @@ class Session:
         estimate: Cost | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> Permit:
+        """The same. Cancelled while it waits, it gives back what it may have been granted: docs/python.md."""
         fields = _question(tool, args, call, kind, model, estimate, limits)
         await self._aopened()
-        return self._permit(await self._door.acall("decide", self._mine(fields), tool=tool), fields)
+        mine, sent = self._mine(fields), threading.Event()
+        try:
+            got = await self._door.acall("decide", mine, tool=tool, on_send=sent.set)
+        except asyncio.CancelledError:
+            if sent.is_set():
+                await self._shielded(self._agive_back(mine), lambda: self._give_back(mine))
+            raise
+        return self._permit(got, fields)
+
+    # The stream of a cancelled question is gone, and with it the answer. The same question, same client, same call, is
+    # not a second one (docs/wire.md, decide): an allow that is open comes again, one that is settled is never repeated.
+
+    async def _agive_back(self, question: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(GIVE_BACK):
+                got = await self._door.acall("decide", question, GIVE_BACK, question["tool"])
+                await self.asettle(self._permit(got, question), "not_run")
+        except Exception as e:  # also every no: then nothing is open
+            log.debug("nothing to give back for %s: %s", question["tool"], e)
+
+    def _give_back(self, question: dict[str, Any]) -> None:
+        end = time.monotonic() + GIVE_BACK
+        try:
+            got = self._door.call("decide", question, GIVE_BACK, question["tool"])
+            report = self._report(self._permit(got, question), "not_run", None, None, None, None)
+            self._door.call("settle", report, max(end - time.monotonic(), 0.05), question["tool"])
+        except Exception as e:
+            log.debug("nothing to give back for %s: %s", question["tool"], e)
 
     def _mine(self, fields: dict[str, Any]) -> dict[str, Any]:
         if self._ended == ReasonCode.SESSION_CLOSED:
@@ -295,13 +324,16 @@ class Session:
 
     async def _asettle_quietly(self, permit: Permit, report: dict[str, Any]) -> None:
         """The same. A cancelled caller waits no longer, but the report still goes out."""
-        task = asyncio.ensure_future(self._settle_task(permit, report))
+        await self._shielded(self._settle_task(permit, report), lambda: self._settle_quietly(permit, report))
+
+    async def _shielded(self, work: Coroutine[Any, Any, None], blocking: Callable[[], None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)  # the loop holds tasks weakly
 
         def ended(t: asyncio.Task[None]) -> None:
             self._tasks.discard(t)
             if t.cancelled():  # the loop is being torn down, perhaps before the task began: say it the blocking way
-                self._settle_quietly(permit, report)
+                blocking()
 
         task.add_done_callback(ended)
         await asyncio.shield(task)

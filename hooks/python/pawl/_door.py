@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Callable
 from typing import Any
 
 from . import _proto, _wire
@@ -95,12 +96,17 @@ class Door:
         return self.read(raw, op, tool)
 
     async def acall(
-        self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
+        self,
+        op: str,
+        fields: dict[str, Any],
+        timeout: float | None = None,
+        tool: str | None = None,
+        on_send: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         body, seconds = _proto.request(op, fields), timeout or self.timeout
         self._aim(op)
         try:
-            raw = await _transport(self.path).arequest(body, time.monotonic() + seconds)
+            raw = await _transport(self.path).arequest(body, time.monotonic() + seconds, on_send)
         except (OSError, ProtocolError) as e:
             raise self.silence(e, seconds) from e
         return self.read(raw, op, tool)

@@ -29,13 +29,15 @@ _quote = json.encoder.encode_basestring
 class _Walk:
     """One encoding: where we are (for the message) and how much was seen (so that a huge value ends early)."""
 
-    __slots__ = ("nodes", "volume")
+    __slots__ = ("nodes", "volume", "at")
 
     def __init__(self, nodes: int, volume: int) -> None:
         self.nodes = nodes
         self.volume = volume
+        self.at = ""
 
     def value(self, v: Any, at: str, level: int) -> Any:
+        self.at = at
         self.nodes -= 1
         if self.nodes < 0:
             raise ValueError(f"{at}: too many values")
@@ -71,7 +73,7 @@ class _Walk:
         if level > MAX_DEPTH:
             raise ValueError(f"{at}: nested deeper than {MAX_DEPTH} levels (or inside itself)")
         if isinstance(v, dict):
-            out = {self.key(k, at): self.value(x, f"{at}.{k}", level) for k, x in v.items()}
+            out = {(text := self.key(k, at)): self.value(x, f"{at}.{text}", level) for k, x in v.items()}
             if len(out) != len(v):
                 raise ValueError(f"{at}: two keys are the same text")
             if out.keys() == {BYTES_KEY}:  # else a dict could pass for bytes that someone approved
@@ -125,8 +127,16 @@ class _Walk:
 
 
 def encode_args(args: dict[str, Any]) -> dict[str, Any]:
-    """The `args` object of a decide. ValueError or TypeError name the argument at fault."""
-    out = _Walk(MAX_NODES, 8 << 20).container(args, "args", 2)
+    """The `args` object of a decide. ValueError or TypeError name the argument at fault, whatever its own code raised."""
+    walk = _Walk(MAX_NODES, 8 << 20)
+    try:
+        out = walk.container(args, "args", 2)
+    except (TypeError, ValueError):
+        raise
+    except Exception as e:
+        raise ValueError(
+            f"{walk.at or 'args'}: {type(e).__name__} was raised while it was read; say what to send with @guard(args=fn)"
+        ) from e
     assert isinstance(out, dict)
     return out
 
@@ -185,9 +195,9 @@ def number_text(x: float) -> str:
 
 
 def digest(value: Any) -> dict[str, Any] | None:
-    """{sha256, bytes} of a result's canonical text, or None when it has no JSON form or is too large to be worth it."""
+    """{sha256, bytes} of a result's canonical text, or None when it has no JSON form, cannot be read, or is too large."""
     try:
         text = canonical(_Walk(100_000, 16 << 20).value(value, "result", 1))
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # reading runs the result's own code: unset fields, closed cursors, another thread's changes
         return None
     return {"sha256": hashlib.sha256(text).hexdigest(), "bytes": len(text)}

@@ -2,7 +2,8 @@
 
 The order is the invariant: arguments are encoded, the question is sent, the exact word `allow` comes back, then the
 body is entered. Anything that raises on the way leaves the body unrun. A report that fails never changes what the
-caller gets.
+caller gets, nor does a result that cannot be read. What a plain function returns may be work that is still to come (an
+awaitable, a generator): then the body goes on until that has ended.
 
 The plain function sits in the closure of a closure and under no attribute: a `__wrapped__` would be the way around.
 Python hides nothing from code that runs in the same process, so this stops accidents and tools, not an attacker inside.
@@ -11,13 +12,15 @@ Python hides nothing from code that runs in the same process, so this stops acci
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import hashlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+import types
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from . import _money
@@ -98,22 +101,35 @@ class _Run:
         )
         self.began = time.monotonic()
 
-    def returned(self, result: Any, hashed: bool = True) -> dict[str, Any]:
+    def returned(self, result: Any, hashed: bool = True) -> None:
+        """Settles; reading the result runs its own code, and the report goes out whatever that does."""
         report = self._report("ok")
+        try:
+            self._read(report, result, hashed)
+        finally:
+            self.settle(report)
+
+    async def areturned(self, result: Any, hashed: bool = True) -> None:
+        report = self._report("ok")
+        try:
+            self._read(report, result, hashed)
+        finally:
+            await self.asettle(report)
+
+    def _read(self, report: dict[str, Any], result: Any, hashed: bool) -> None:
         if hashed:
             report["result"] = digest(result)
         if self.plan.cost is not None:
             report["cost"] = self._cost(result)
-        return report
 
     def raised(self, e: BaseException) -> dict[str, Any]:
         if self.timed_out:
             return self._report("error", {"kind": "timeout"})
         try:
-            text = str(e)
+            text = str(e).encode("utf-8", "replace")
         except Exception:
-            text = ""
-        error = {"kind": _error_kind(e), "sha256": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()}
+            text = b""
+        error = {"kind": _error_kind(e), "sha256": hashlib.sha256(text).hexdigest()}
         return self._report("cancelled" if isinstance(e, _ABORTS) else "error", error)
 
     def _report(self, outcome: str, error: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -126,18 +142,26 @@ class _Run:
 
     def _cost(self, result: Any) -> Cost | None:
         try:
-            cost = self.plan.cost(result)
-            _money.cost_object(cost, "cost")
-            return cast("Cost | None", cost)
+            return _money.cost_object(self.plan.cost(result), "cost")
         except Exception as e:
-            log.warning("cost= of %s failed, so its reservation will be charged: %r", self.plan.tool, e)
+            with contextlib.suppress(Exception):  # a log handler may raise
+                log.warning("cost= of %s failed, so its reservation will be charged: %r", self.plan.tool, e)
             return None
 
     def settle(self, report: dict[str, Any]) -> None:
-        self.session._settle_quietly(self.permit, report)
+        with contextlib.suppress(Exception):
+            self.session._settle_quietly(self.permit, report)
 
     async def asettle(self, report: dict[str, Any]) -> None:
-        await self.session._asettle_quietly(self.permit, report)
+        with contextlib.suppress(Exception):
+            await self.session._asettle_quietly(self.permit, report)
+
+    def unwatched(self) -> _Run:
+        """From here on limited() keeps the time."""
+        if self.watch is not None:
+            keeper().unwatch(self.watch)
+            self.watch = None
+        return self
 
     @contextlib.asynccontextmanager
     async def limited(self) -> AsyncGenerator[None, None]:
@@ -186,10 +210,14 @@ def _plain(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as e:
             run.settle(run.raised(e))
             raise
-        if inspect.iscoroutine(result):  # a plain function around an async one: it has not run yet
-            return _rest(run, lambda: result)
-        run.settle(run.returned(result))
-        return result
+        try:
+            rest = _rest_of(run, result)
+        except Exception:  # a type that will not say what it is
+            rest = None
+        if rest is None:
+            run.returned(result)
+            return result
+        return rest
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         return call(args, kwargs)
@@ -197,14 +225,64 @@ def _plain(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-async def _rest(run: _Run, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+def _rest_of(run: _Run, result: Any) -> Any:
+    """What a plain function's caller gets when the work is still to come; None when it is done.
+
+    Looks at types alone: an instance's __class__ may be code. What is no native generator and no plain awaitable (an
+    iterator, a context manager) comes back as it is, settled.
+    """
+    kind = type(result)
+    if issubclass(kind, types.GeneratorType) and not inspect.isawaitable(result):
+        return _settled_items(run, lambda: result)
+    if issubclass(kind, types.AsyncGeneratorType):
+
+        async def made() -> tuple[_Run, AsyncGenerator[Any, Any]]:
+            return run.unwatched(), result
+
+        return _async_items(lambda args, kwargs: made())()
+    if issubclass(kind, concurrent.futures.Future):
+        result.add_done_callback(lambda f: _ended(run, f))
+        return result
+    if hasattr(kind, "_asyncio_future_blocking"):  # as asyncio.isfuture(); it runs whether or not anybody awaits it
+        _when_done(run, result)
+        return result
+    if inspect.isawaitable(result) and not hasattr(kind, "__aenter__"):
+        return _rest(run.unwatched(), lambda: result)
+    return None
+
+
+def _when_done(run: _Run, future: asyncio.Future[Any]) -> None:
+    def add() -> None:
+        future.add_done_callback(lambda f: _ended(run, f))
+
+    loop = future.get_loop()
+    if loop is asyncio._get_running_loop():
+        add()
+    else:
+        loop.call_soon_threadsafe(add)
+
+
+def _ended(run: _Run, future: Any) -> None:
+    """Settles the blocking way, as the plain function asked: its loop may be ending, and the caller is not yet told."""
+    if future.cancelled():
+        run.settle(run.raised(asyncio.CancelledError()))
+        return
+    # Not exception(), which would take asyncio's "exception was never retrieved" away from the program.
+    e = future._exception if hasattr(future, "_exception") else future.exception()
+    if e is not None:
+        run.settle(run.raised(e))
+    else:
+        run.returned(future.result())
+
+
+async def _rest(run: _Run, body: Callable[[], Awaitable[Any]]) -> Any:
     try:
         async with run.limited():
             result = await body()
     except BaseException as e:
         await run.asettle(run.raised(e))
         raise
-    await run.asettle(run.returned(result))
+    await run.areturned(result)
     return result
 
 
@@ -222,19 +300,22 @@ def _async(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
 def _generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
         run = _ask(plan, args, kwargs)
-        try:
-            inner = body(*args, **kwargs)
-            value = yield from _items(run, inner)
-        except BaseException as e:
-            run.settle(run.raised(e))
-            raise
-        run.settle(run.returned(run.last if value is None else value, hashed=False))
-        return value
+        return (yield from _settled_items(run, lambda: body(*args, **kwargs)))
 
     def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         return (yield from call(args, kwargs))
 
     return guarded
+
+
+def _settled_items(run: _Run, body: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    try:
+        value = yield from _items(run, body())
+    except BaseException as e:
+        run.settle(run.raised(e))
+        raise
+    run.returned(run.last if value is None else value, hashed=False)
+    return value
 
 
 def _items(run: _Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -256,7 +337,7 @@ def _items(run: _Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, An
 
 
 def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
-    # Nothing here is reachable but through the cells of `guarded`, and there through `call`.
+    # Nothing here is reachable but through the cells of `guarded`, and there through `start`.
     async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Run, AsyncGenerator[Any, Any]]:
         run = await _aask(plan, args, kwargs)
         try:
@@ -265,8 +346,14 @@ def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any
             await run.asettle(run.raised(e))
             raise
 
+    return _async_items(call)
+
+
+def _async_items(
+    start: Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[tuple[_Run, AsyncGenerator[Any, Any]]]],
+) -> Callable[..., AsyncGenerator[Any, Any]]:
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        run, inner = await call(args, kwargs)
+        run, inner = await start(args, kwargs)
         try:
             step = inner.__anext__()
             while True:
@@ -287,7 +374,7 @@ def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any
         except BaseException as e:
             await run.asettle(run.raised(e))
             raise
-        await run.asettle(run.returned(run.last, hashed=False))
+        await run.areturned(run.last, hashed=False)
 
     return guarded
 
@@ -303,10 +390,23 @@ def _resolved(annotation: Any, fn: Any) -> Any:
     return annotation
 
 
+def _is_data(v: Any) -> bool:
+    """Exact types, since an instance of a subclass can carry anything."""
+    return v is None or type(v) in (bool, int, float, str, bytes) or (type(v) is tuple and all(map(_is_data, v)))
+
+
 def _dress(guarded: Callable[..., Any], fn: Any, sig: inspect.Signature) -> None:
-    """Name, doc, annotations and signature of fn, so that frameworks build the same schema; never fn itself."""
-    functools.update_wrapper(guarded, fn)
-    guarded.__dict__.pop("__wrapped__", None)  # set just now, or copied from a decorator below
+    """Name, doc, annotations and signature of fn, so that frameworks build the same schema; never fn itself.
+
+    Of its attributes only plain data: the rest may hold it, as singledispatch's registry and many decorators do.
+    """
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        value = getattr(fn, name, None)
+        if type(value) is str:
+            setattr(guarded, name, value)
+    attributes = getattr(fn, "__dict__", None)
+    if isinstance(attributes, dict):
+        guarded.__dict__.update({k: v for k, v in attributes.items() if _is_data(v)})
     guarded.__annotations__ = {k: _resolved(v, fn) for k, v in getattr(fn, "__annotations__", {}).items()}
     params = [p.replace(annotation=_resolved(p.annotation, fn)) for p in sig.parameters.values()]
     guarded.__signature__ = sig.replace(  # type: ignore[attr-defined]

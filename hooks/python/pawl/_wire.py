@@ -18,6 +18,7 @@ import struct
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 from . import _process
 from .errors import ProtocolError
@@ -198,22 +199,31 @@ class Transport:
     # ---- asyncio: the same steps on raw sockets. No transports: a forked child that drops an inherited one would take
     # its descriptor out of the epoll set that it shares with the parent ----
 
-    async def arequest(self, body: bytes, deadline: float) -> bytes:
+    async def arequest(self, body: bytes, deadline: float, on_send: Callable[[], None] | None = None) -> bytes:
+        """on_send is called before the first byte goes out: from then on pawld may have heard of it."""
         pool = self.pool()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_left(deadline)), pool.room(loop):
             try:
-                return await self._aattempt(pool, loop, body, pool.take(), 0)
+                return await self._aattempt(pool, loop, body, pool.take(), 0, on_send)
             except (StreamLost, BrokenPipeError, ConnectionResetError):
-                return await self._aattempt(pool, loop, body, None, RESTART_GRACE)
+                return await self._aattempt(pool, loop, body, None, RESTART_GRACE, on_send)
 
     async def _aattempt(
-        self, pool: Pool, loop: asyncio.AbstractEventLoop, body: bytes, stream: Stream | None, grace: float
+        self,
+        pool: Pool,
+        loop: asyncio.AbstractEventLoop,
+        body: bytes,
+        stream: Stream | None,
+        grace: float,
+        on_send: Callable[[], None] | None,
     ) -> bytes:
         if stream is None:
             stream = await self._aconnect(pool, loop, time.monotonic() + grace)
         try:
             stream.sock.setblocking(False)
+            if on_send is not None:
+                on_send()
             await loop.sock_sendall(stream.sock, stream.frame(body))
             reply = None
             while reply is None:
