@@ -97,6 +97,36 @@ def test_decorators_own_limits(real):
     assert ran == ["same", "same", "other", 1, 2]
 
 
+def test_cancelled_at_any_moment_leaves_nothing_open(real):
+    ran, got = [], {"done": 0, "cancelled": 0}
+
+    @pawl.guard("work")
+    async def work(i):
+        ran.append(i)
+        await asyncio.sleep(0.001)
+
+    async def main():
+        async with pawl.Session() as s:
+            await work(-1)
+            for i in range(100):
+                task = asyncio.create_task(work(i))
+                await asyncio.sleep(i * 0.00005)
+                task.cancel()
+                try:
+                    await task
+                    got["done"] += 1
+                except asyncio.CancelledError:
+                    got["cancelled"] += 1
+            for _ in range(100):  # who is cancelled while settling does not wait for it
+                if not (left := (await s.astate())["open"]):
+                    break
+                await asyncio.sleep(0.01)
+            assert left == [] and s.settle_failures == 0
+
+    asyncio.run(main())
+    assert got["cancelled"] > 10 and len(ran) == len(set(ran))
+
+
 def test_every_manner_settles(real):
     @pawl.guard("slow", timeout_seconds=0.1)
     async def slow():

@@ -401,6 +401,30 @@ def test_no_way_around():
         assert not hidden & {x for x in named if callable(x)}
 
 
+def test_attributes_are_no_way_around():
+    """singledispatch and many decorators keep the plain function under a name of their own."""
+
+    class Carrier(str):
+        pass
+
+    def f(x):
+        return x
+
+    text = Carrier("t")
+    text.original = f
+    f.original, f.registry, f.inner, f.deep, f.text = f, {object: f}, [f], (1, ("a", f)), text
+    f.bound, f.partial = f.__get__(1), functools.partial(f, 1)
+    f.version, f.tags, f.ready, f.note, f.raw, f.rate = 3, ("a", (1, None)), True, None, b"x", 0.5
+    kept = {"version": 3, "tags": ("a", (1, None)), "ready": True, "note": None, "raw": b"x", "rate": 0.5}
+
+    dispatched = functools.singledispatch(f)
+    for original in (f, dispatched, functools.lru_cache(f), type("T", (), {"f": f})().f):
+        guarded = pawl.guard("forbidden")(original)
+        own = {k: v for k, v in vars(guarded).items() if not k.startswith("__")}
+        assert own == kept and guarded.__name__ == "f"
+    assert not hasattr(pawl.guard("forbidden")(dispatched), "dispatch")
+
+
 def test_threads_see_the_verdict_of_their_own_call(fake, session):
     """Half the calls are denied; no thread may take another's yes."""
     fake.on("decide", lambda rq: fake.deny(rq) if rq["args"]["x"] % 2 else fake.allow(rq))

@@ -48,6 +48,7 @@ limits: {decide: 1000000/s, burst: 1000000}
 """
 
 
+READY = "pawld: ready: agent "
 # what a sanitizer writes: a daemon that is killed next has no exit status to tell of it
 ALARM = re.compile(r"(ERROR|WARNING|SUMMARY): [A-Za-z]*Sanitizer|: runtime error: ")
 
@@ -150,14 +151,25 @@ class Live:
     def try_start(self, *more: str, seconds: float = 10) -> tuple[int, str]:
         """For refusals: exit status and what it said. A daemon that comes up instead is stopped and reported as status 0."""
         p = self.spawn(*more)
+        said: list[str] = []
+
+        def read() -> None:
+            for line in p.stderr:
+                said.append(line)
+                if READY in line:
+                    p.terminate()
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
         try:
-            _, said = p.communicate(timeout=seconds * SLOW)
-            assert not ALARM.search(said), said
-            return p.returncode, said
+            code = p.wait(seconds * SLOW)
         except subprocess.TimeoutExpired:
             p.terminate()
-            _, said = p.communicate(timeout=10 * SLOW)
-            return 0, said
+            code = p.wait(10 * SLOW)
+        reader.join(5 * SLOW)
+        text = "".join(said)
+        assert not ALARM.search(text), text
+        return 0 if READY in text else code, text
 
     def start(self, *more: str, seconds: float = 20) -> "Live":
         self.no_alarm()
@@ -168,13 +180,13 @@ class Live:
         def read(p: subprocess.Popen) -> None:
             for line in p.stderr:
                 self.lines.append(line.rstrip("\n"))
-                if "pawld: ready: agent " in line:
+                if READY in line:
                     ready.set()
             ready.set()
 
         self.reader = threading.Thread(target=read, args=(self.process,), daemon=True)
         self.reader.start()
-        if not ready.wait(seconds * SLOW) or not any("pawld: ready: agent " in x for x in self.lines):
+        if not ready.wait(seconds * SLOW) or not any(READY in x for x in self.lines):
             said = "\n".join(self.lines)
             self.kill()
             raise AssertionError(f"pawld did not get ready:\n{said}")

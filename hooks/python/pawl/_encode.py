@@ -84,11 +84,15 @@ class _Walk:
         if isinstance(v, (set, frozenset)):
             return sorted((self.value(x, f"{at}{{}}", level) for x in v), key=canonical)
         if dataclasses.is_dataclass(v) and not isinstance(v, type):
-            return {f.name: self.value(getattr(v, f.name), f"{at}.{f.name}", level) for f in dataclasses.fields(v)}
+            return {f.name: self.field(v, f.name, f"{at}.{f.name}", level) for f in dataclasses.fields(v)}
         raise TypeError(
             f"{at}: {type(v).__module__}.{type(v).__qualname__} has no JSON form that pawl knows; "
             "say what to send with @guard(args=fn)"
         )
+
+    def field(self, v: Any, name: str, at: str, level: int) -> Any:
+        self.at = at  # an unset field is told by its name
+        return self.value(getattr(v, name), at, level)
 
     def key(self, k: Any, at: str) -> str:
         if isinstance(k, enum.Enum):
@@ -127,7 +131,7 @@ class _Walk:
 
 
 def encode_args(args: dict[str, Any]) -> dict[str, Any]:
-    """The `args` object of a decide. ValueError or TypeError name the argument at fault, whatever its own code raised."""
+    """The `args` object of a decide. ValueError or TypeError name the argument at fault, whatever its code raised."""
     walk = _Walk(MAX_NODES, 8 << 20)
     try:
         out = walk.container(args, "args", 2)
@@ -135,7 +139,8 @@ def encode_args(args: dict[str, Any]) -> dict[str, Any]:
         raise
     except Exception as e:
         raise ValueError(
-            f"{walk.at or 'args'}: {type(e).__name__} was raised while it was read; say what to send with @guard(args=fn)"
+            f"{walk.at or 'args'}: {type(e).__name__} was raised while it was read; "
+            "say what to send with @guard(args=fn)"
         ) from e
     assert isinstance(out, dict)
     return out
@@ -195,7 +200,7 @@ def number_text(x: float) -> str:
 
 
 def digest(value: Any) -> dict[str, Any] | None:
-    """{sha256, bytes} of a result's canonical text, or None when it has no JSON form, cannot be read, or is too large."""
+    """{sha256, bytes} of a result's canonical text; None when it has no JSON form, cannot be read, or is too large."""
     try:
         text = canonical(_Walk(100_000, 16 << 20).value(value, "result", 1))
     except Exception:  # reading runs the result's own code: unset fields, closed cursors, another thread's changes

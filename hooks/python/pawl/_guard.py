@@ -15,194 +15,35 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
-import hashlib
 import inspect
-import logging
-import time
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
-from . import _money
-from ._client import Session, call_limits, check_kind, check_tool, current_session
-from ._encode import digest
-from ._keeper import Watch, keeper
+from ._client import Session, check_tool
 from ._money import Cost, Money
-from ._proto import Permit
-
-log = logging.getLogger("pawl")
+from ._run import Plan, Run
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_ABORTS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
-
-
-class _Plan:
-    """What the decorator's arguments say about every call. Does not know the function."""
-
-    def __init__(self, tool: str, how: dict[str, Any], sig: inspect.Signature, in_class: bool) -> None:
-        self.tool = check_tool(tool)
-        check_kind(how["kind"], how["model"])
-        self.kind, self.model = how["kind"], how["model"]
-        self.limits = call_limits(how["budget"], how["max_repeat_calls"], how["timeout_seconds"])
-        self.timeout: float | None = None if how["timeout_seconds"] is None else float(how["timeout_seconds"])
-        self.estimate, self.cost, self.args = how["estimate"], how["cost"], how["args"]
-        self.chosen = how["session"]
-        self.sig = sig
-        for name in ("args", "cost"):
-            if how[name] is not None and not callable(how[name]):
-                raise TypeError(f"{name} must be a function, not {type(how[name]).__name__}")
-        if not callable(self.estimate):
-            _money.cost_object(self.estimate, "estimate")
-        if self.chosen is not None and not isinstance(self.chosen, Session):
-            raise TypeError(f"session must be a pawl.Session, not {type(self.chosen).__name__}")
-        first = next(iter(sig.parameters.values()), None)
-        self.bound_to = (
-            first.name
-            if in_class
-            and first is not None
-            and first.name in ("self", "cls")
-            and first.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            else None
-        )
-
-    def session(self) -> Session:
-        return self.chosen if self.chosen is not None else current_session()
-
-    def question(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        bound = self.sig.bind(*args, **kwargs)
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        positional = bound.args
-        if self.bound_to is not None:
-            values.pop(self.bound_to)
-            positional = positional[1:]
-        sent = values if self.args is None else self.args(*positional, **bound.kwargs)
-        if not isinstance(sent, dict):
-            raise TypeError(f"args= of {self.tool} returned {type(sent).__name__} and must return a dict")
-        estimate = self.estimate(*positional, **bound.kwargs) if callable(self.estimate) else self.estimate
-        return {"args": sent, "estimate": estimate, "kind": self.kind, "model": self.model, "limits": self.limits}
-
-
-class _Run:
-    """One allowed call, from its permit to its report."""
-
-    __slots__ = ("plan", "session", "permit", "began", "watch", "last", "timed_out")
-
-    def __init__(self, plan: _Plan, session: Session, permit: Permit, watched: bool) -> None:
-        self.plan = plan
-        self.session = session
-        self.permit = permit
-        self.last: Any = None  # of a generator: the last item
-        self.timed_out = False
-        self.watch: Watch | None = (
-            keeper().watch(plan.tool, plan.timeout) if watched and plan.timeout is not None else None
-        )
-        self.began = time.monotonic()
-
-    def returned(self, result: Any, hashed: bool = True) -> None:
-        """Settles; reading the result runs its own code, and the report goes out whatever that does."""
-        report = self._report("ok")
-        try:
-            self._read(report, result, hashed)
-        finally:
-            self.settle(report)
-
-    async def areturned(self, result: Any, hashed: bool = True) -> None:
-        report = self._report("ok")
-        try:
-            self._read(report, result, hashed)
-        finally:
-            await self.asettle(report)
-
-    def _read(self, report: dict[str, Any], result: Any, hashed: bool) -> None:
-        if hashed:
-            report["result"] = digest(result)
-        if self.plan.cost is not None:
-            report["cost"] = self._cost(result)
-
-    def raised(self, e: BaseException) -> dict[str, Any]:
-        if self.timed_out:
-            return self._report("error", {"kind": "timeout"})
-        try:
-            text = str(e).encode("utf-8", "replace")
-        except Exception:
-            text = b""
-        error = {"kind": _error_kind(e), "sha256": hashlib.sha256(text).hexdigest()}
-        return self._report("cancelled" if isinstance(e, _ABORTS) else "error", error)
-
-    def _report(self, outcome: str, error: dict[str, Any] | None = None) -> dict[str, Any]:
-        took = time.monotonic() - self.began
-        if self.watch is not None:
-            keeper().unwatch(self.watch)
-            if error is None and took > self.watch.seconds:
-                error = {"kind": "overdue"}
-        return {"outcome": outcome, "error": error, "duration": took}
-
-    def _cost(self, result: Any) -> Cost | None:
-        try:
-            return _money.cost_object(self.plan.cost(result), "cost")
-        except Exception as e:
-            with contextlib.suppress(Exception):  # a log handler may raise
-                log.warning("cost= of %s failed, so its reservation will be charged: %r", self.plan.tool, e)
-            return None
-
-    def settle(self, report: dict[str, Any]) -> None:
-        with contextlib.suppress(Exception):
-            self.session._settle_quietly(self.permit, report)
-
-    async def asettle(self, report: dict[str, Any]) -> None:
-        with contextlib.suppress(Exception):
-            await self.session._asettle_quietly(self.permit, report)
-
-    def unwatched(self) -> _Run:
-        """From here on limited() keeps the time."""
-        if self.watch is not None:
-            keeper().unwatch(self.watch)
-            self.watch = None
-        return self
-
-    @contextlib.asynccontextmanager
-    async def limited(self) -> AsyncGenerator[None, None]:
-        """timeout_seconds for one stretch of an async body; counts from the permit."""
-        if self.plan.timeout is None:
-            yield
-            return
-        try:
-            async with asyncio.timeout(self.began + self.plan.timeout - time.monotonic()) as limit:
-                yield
-        except TimeoutError as e:
-            if not limit.expired():
-                raise
-            self.timed_out = True
-            raise TimeoutError(f"{self.plan.tool} was cancelled after timeout_seconds={self.plan.timeout:g}") from e
-
-
-def _error_kind(e: BaseException) -> str:
-    kind = f"{type(e).__module__}.{type(e).__qualname__}".removeprefix("builtins.")
-    return (
-        "".join(c for c in kind if c.isprintable()).encode("utf-8", "replace")[:256].decode("utf-8", "ignore")
-        or "Exception"
-    )
 
 
 # ---- the four manners of body. Each returns the function that callers get ----
 
 
-def _ask(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], watched: bool = True) -> _Run:
+def _ask(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], watched: bool = True) -> Run:
     question = plan.question(args, kwargs)
     session = plan.session()
-    return _Run(plan, session, session.ask(plan.tool, **question), watched)
+    return Run(plan, session, session.ask(plan.tool, **question), watched)
 
 
-async def _aask(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
+async def _aask(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
     question = plan.question(args, kwargs)
     session = plan.session()
-    return _Run(plan, session, await session.aask(plan.tool, **question), False)
+    return Run(plan, session, await session.aask(plan.tool, **question), False)
 
 
-def _plain(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+def _plain(plan: Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = _ask(plan, args, kwargs)
         try:
@@ -225,7 +66,7 @@ def _plain(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _rest_of(run: _Run, result: Any) -> Any:
+def _rest_of(run: Run, result: Any) -> Any:
     """What a plain function's caller gets when the work is still to come; None when it is done.
 
     Looks at types alone: an instance's __class__ may be code. What is no native generator and no plain awaitable (an
@@ -236,7 +77,7 @@ def _rest_of(run: _Run, result: Any) -> Any:
         return _settled_items(run, lambda: result)
     if issubclass(kind, types.AsyncGeneratorType):
 
-        async def made() -> tuple[_Run, AsyncGenerator[Any, Any]]:
+        async def made() -> tuple[Run, AsyncGenerator[Any, Any]]:
             return run.unwatched(), result
 
         return _async_items(lambda args, kwargs: made())()
@@ -246,12 +87,12 @@ def _rest_of(run: _Run, result: Any) -> Any:
     if hasattr(kind, "_asyncio_future_blocking"):  # as asyncio.isfuture(); it runs whether or not anybody awaits it
         _when_done(run, result)
         return result
-    if inspect.isawaitable(result) and not hasattr(kind, "__aenter__"):
+    if (issubclass(kind, types.GeneratorType) or hasattr(kind, "__await__")) and not hasattr(kind, "__aenter__"):
         return _rest(run.unwatched(), lambda: result)
     return None
 
 
-def _when_done(run: _Run, future: asyncio.Future[Any]) -> None:
+def _when_done(run: Run, future: asyncio.Future[Any]) -> None:
     def add() -> None:
         future.add_done_callback(lambda f: _ended(run, f))
 
@@ -262,7 +103,7 @@ def _when_done(run: _Run, future: asyncio.Future[Any]) -> None:
         loop.call_soon_threadsafe(add)
 
 
-def _ended(run: _Run, future: Any) -> None:
+def _ended(run: Run, future: Any) -> None:
     """Settles the blocking way, as the plain function asked: its loop may be ending, and the caller is not yet told."""
     if future.cancelled():
         run.settle(run.raised(asyncio.CancelledError()))
@@ -275,7 +116,7 @@ def _ended(run: _Run, future: Any) -> None:
         run.returned(future.result())
 
 
-async def _rest(run: _Run, body: Callable[[], Awaitable[Any]]) -> Any:
+async def _rest(run: Run, body: Callable[[], Awaitable[Any]]) -> Any:
     try:
         async with run.limited():
             result = await body()
@@ -286,7 +127,7 @@ async def _rest(run: _Run, body: Callable[[], Awaitable[Any]]) -> Any:
     return result
 
 
-def _async(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+def _async(plan: Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = await _aask(plan, args, kwargs)
         return await _rest(run, lambda: body(*args, **kwargs))
@@ -297,7 +138,7 @@ def _async(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+def _generator(plan: Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generator[Any, Any, Any]:
         run = _ask(plan, args, kwargs)
         return (yield from _settled_items(run, lambda: body(*args, **kwargs)))
@@ -308,7 +149,7 @@ def _generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _settled_items(run: _Run, body: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+def _settled_items(run: Run, body: Callable[[], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
     try:
         value = yield from _items(run, body())
     except BaseException as e:
@@ -318,7 +159,7 @@ def _settled_items(run: _Run, body: Callable[[], Generator[Any, Any, Any]]) -> G
     return value
 
 
-def _items(run: _Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _items(run: Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """`yield from`, which keeps the last item in sight (a model's usage comes with it)."""
     try:
         run.last = next(inner)
@@ -336,9 +177,9 @@ def _items(run: _Run, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, An
         return stop.value
 
 
-def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any]:
+def _async_generator(plan: Plan, body: Callable[..., Any]) -> Callable[..., Any]:
     # Nothing here is reachable but through the cells of `guarded`, and there through `start`.
-    async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Run, AsyncGenerator[Any, Any]]:
+    async def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Run, AsyncGenerator[Any, Any]]:
         run = await _aask(plan, args, kwargs)
         try:
             return run, body(*args, **kwargs)
@@ -350,7 +191,7 @@ def _async_generator(plan: _Plan, body: Callable[..., Any]) -> Callable[..., Any
 
 
 def _async_items(
-    start: Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[tuple[_Run, AsyncGenerator[Any, Any]]]],
+    start: Callable[[tuple[Any, ...], dict[str, Any]], Awaitable[tuple[Run, AsyncGenerator[Any, Any]]]],
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         run, inner = await start(args, kwargs)
@@ -433,7 +274,7 @@ def _apply(fn: Any, tool: str | None, how: dict[str, Any], static: bool = False)
         sig = inspect.signature(fn)
     except ValueError as e:
         raise TypeError(f"{fn!r} has no signature that Python can tell; guard a function that calls it") from e
-    plan = _Plan(getattr(fn, "__name__", "") if tool is None else tool, how, sig, not static and _in_class(fn))
+    plan = Plan(getattr(fn, "__name__", "") if tool is None else tool, how, sig, not static and _in_class(fn))
     inner = fn if inspect.isroutine(fn) or isinstance(fn, functools.partial) else fn.__call__  # instances
     if inspect.isasyncgenfunction(inner):
         guarded = _async_generator(plan, fn)
