@@ -43,9 +43,13 @@ static int check_chain(char *full, struct pawl_error *err)
 /* As written and as resolved: a link in a folder that others can write to could be turned elsewhere. */
 static int check_parents(const char *path, struct pawl_error *err)
 {
-	char *full = realpath(path, NULL), *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0), *written = NULL;
-	int r = full && (path[0] == '/' || cwd) ? 0 : pawl_fail_errno(err, "%s", path);
+	char *full = realpath(path, NULL), *cwd = NULL, *written = NULL;
+	int r = full ? 0 : pawl_fail_errno(err, "%s", path);
 
+	if (r == 0 && path[0] != '/') {
+		cwd = getcwd(NULL, 0);
+		r = cwd ? 0 : pawl_fail_errno(err, "%s", path);
+	}
 	if (r == 0 && asprintf(&written, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path) < 0) {
 		written = NULL;
 		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
