@@ -33,7 +33,7 @@ LIBOBJ := $(LIBSRC:%.c=$(B)/%.o)
 SUPPORT := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
-LIVE := $(sort $(patsubst %/,%,$(dir $(wildcard tests/python/test_*.py tests/crash/test_*.py tests/attack/test_*.py))))
+LIVE := $(sort $(patsubst %/,%,$(dir $(wildcard tests/python/test_*.py tests/crash/test_*.py tests/attack/test_*.py tests/operator/test_*.py tests/scenario/test_*.py))))
 # under a sanitizer: fewer kills, longer waits
 SHORT := PAWL_TEST_SHORT=1 PAWL_KILLS=5 PAWL_SLOW=5
 STARTER := examples/policies/starter.yaml

@@ -59,8 +59,16 @@ static int drop_user(const char *name, struct probe *p, struct pawl_error *err)
 		if (pw->pw_uid != 0 && setuid(0) == 0) /* it must not be possible to come back */
 			return pawl_fail(err, PAWL_E_UNSAFE, "still able to become root after becoming %s", name);
 	}
-	say(p, "user", PROBE_ON, "uid %u", (unsigned)pw->pw_uid);
+	say(p, "user", pw->pw_uid ? PROBE_ON : PROBE_PARTIAL, "uid %u", (unsigned)pw->pw_uid);
 	return 0;
+}
+
+/* Before the uid changes: it takes CAP_SETPCAP with it. */
+static void drop_bounding_set(void)
+{
+	for (int cap = 0; cap <= 63; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno == EPERM)
+			break; /* not root: nothing in it could be used */
 }
 
 static int drop_capabilities(struct probe *p, struct pawl_error *err)
@@ -68,9 +76,6 @@ static int drop_capabilities(struct probe *p, struct pawl_error *err)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } }, now[2];
 
-	for (int cap = 0; cap <= 63; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno == EPERM)
-			break; /* not root: there is nothing in it to use */
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (syscall(SYS_capset, &head, none) < 0)
 		return pawl_fail_errno(err, "cannot drop capabilities");
@@ -135,6 +140,8 @@ static void landlock(const struct options *opt, struct probe *p)
 		say(p, "landlock", PROBE_OFF, "%s", strerror(errno));
 		return;
 	}
+	(void)allow_path(fd, opt->operators, FS_READ); /* may not be there: nobody is enrolled then */
+	(void)allow_path(fd, "/usr/share/zoneinfo", FS_READ);
 	if (allow_path(fd, opt->state, write) < 0 || allow_path(fd, opt->log, write) < 0 || allow_folder_of(fd, opt->socket, write) < 0 ||
 	    allow_folder_of(fd, opt->operator_socket, write) < 0 || allow_folder_of(fd, opt->policy, FS_READ) < 0 ||
 	    allow_path(fd, opt->key, FS_READ) < 0)
@@ -142,7 +149,7 @@ static void landlock(const struct options *opt, struct probe *p)
 	else if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
 		say(p, "landlock", PROBE_OFF, "%s", strerror(errno));
 	else
-		say(p, "landlock", PROBE_ON, "ABI %ld: only its own folders", abi);
+		say(p, "landlock", PROBE_ON, "ABI %ld: only its own folders and the policy's", abi);
 	(void)close(fd);
 }
 
@@ -154,7 +161,15 @@ static const unsigned short refused[] = {
 	SYS_request_key, SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_unshare, SYS_setns, SYS_open_by_handle_at,
 	SYS_name_to_handle_at, SYS_personality, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_quotactl, SYS_settimeofday, SYS_clock_settime,
 	SYS_sethostname, SYS_setdomainname, SYS_kcmp, SYS_pidfd_getfd, SYS_move_mount, SYS_fsopen, SYS_open_tree,
+	SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_kexec_file_load, SYS_adjtimex, SYS_clock_adjtime, SYS_pidfd_open,
+#ifdef SYS_mount_setattr
+	SYS_mount_setattr,
+#endif
+#if defined(__x86_64__)
+	SYS_iopl, SYS_ioperm,
+#endif
 };
+_Static_assert(PAWL_LEN(refused) + 3 <= 255, "a jump of the filter reaches 255 instructions");
 #if defined(__x86_64__)
 #define OUR_ARCH AUDIT_ARCH_X86_64
 #define X32_BIT 0x40000000u
@@ -202,8 +217,10 @@ static void seccomp(struct probe *p)
 int confine(const struct options *opt, struct probe ret[static CONFINE_PROBES], struct pawl_error *err)
 {
 	struct rlimit no_core = { 0, 0 };
-	int r = drop_user(opt->user, &ret[CONFINE_USER], err);
+	int r;
 
+	drop_bounding_set();
+	r = drop_user(opt->user, &ret[CONFINE_USER], err);
 	if (r == 0)
 		r = drop_capabilities(&ret[CONFINE_CAPABILITIES], err);
 	if (r < 0)

@@ -5,6 +5,7 @@
 #include "daemon/confine.h"
 #include "daemon/mediate.h"
 #include "daemon/options.h"
+#include "daemon/sdnotify.h"
 
 #include <sys/types.h>
 
@@ -13,6 +14,7 @@
 struct ipc;
 struct daemon {
 	struct options *opt;
+	struct sdnotify *notify; /* the supervisor, if there is one */
 	pid_t watcher; /* 0: none */
 	int peer;      /* to the watcher, -1: none */
 	struct clock clock;
@@ -23,6 +25,8 @@ struct daemon {
 	struct journal_recovery recovery;
 	struct committer *committer;
 	struct sessions *sessions;
+	struct reviews *reviews;
+	struct operators *operators;
 	struct mediator m;
 	bool m_up;
 	struct ipc *agent_door, *operator_door;
@@ -40,7 +44,8 @@ void daemon_close(struct daemon *d);
 /* Loads the policy file; problems go to the operational log, one line each. */
 PAWL_MUST_USE int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err);
 /* HUP: whole new or whole old; either way an entry. */
-void daemon_reload(struct daemon *d);
+/* 0: done(cookie) comes with the entry, loaded or refused (rep says why; the caller ends it). Negative: no entry, the policy is as it was. */
+PAWL_MUST_USE int daemon_reload(struct daemon *d, struct policy_report *rep, void *cookie, struct refusal *no);
 /* --check: policy, key, folders, log; prints what it finds. */
 PAWL_MUST_USE int daemon_check(struct daemon *d, struct pawl_error *err);
 
@@ -50,6 +55,7 @@ struct door_calls {
 	void (*close)(struct daemon *d);
 	int (*fd)(const struct daemon *d, int which); /* 0 agent, 1 operator */
 	bool (*serve)(struct daemon *d, int which);   /* takes a bounded number of requests; true: more may wait */
+	int64_t (*wake)(struct daemon *d, int64_t now); /* held-back answers that are due; returns when the next one is */
 	bool (*watcher_gone)(struct daemon *d);	      /* d->peer is readable */
 };
 /* Until TERM or until the watcher is gone; then drains, writes a stop entry and returns an exit status. */

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The one exception to "no globals": set by the handler, read by the loop. Signals are let in only inside epoll_pwait(). */
@@ -46,6 +47,20 @@ static int watch_all(struct daemon *d, const struct door_calls *doors, int ep, s
 	return r;
 }
 
+static int64_t monotonic_ns(void) /* what a supervisor compares a reload with */
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec;
+}
+
+static int64_t earliest(int64_t a, int64_t b, int64_t c)
+{
+	a = a < b ? a : b;
+	return a < c ? a : c;
+}
+
 static int sleep_ms(int64_t now, int64_t next)
 {
 	int64_t ms;
@@ -76,11 +91,13 @@ static void handle(struct daemon *d, const struct door_calls *doors, uint32_t wh
 }
 
 /* Answers what was taken, then says in the log that this was an orderly end. */
-static void drain(struct daemon *d)
+static void drain(struct daemon *d, const struct door_calls *doors)
 {
 	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
 	struct refusal no;
 
+	sdnotify_stopping(d->notify);
+	(void)doors->wake(d, INT64_MAX); /* whoever waits for a person is told how it stands, and asks again elsewhere */
 	mediate_last_resort(&d->m);
 	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
 		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
@@ -124,8 +141,9 @@ int loop_run(struct daemon *d, const struct door_calls *doors)
 		return EXIT_SOFTWARE;
 	}
 	while (asked != ASKED_STOP) {
-		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now);
-		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] ? 0 : sleep_ms(now, next), &sleeping);
+		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now), due = doors->wake(d, now);
+		int64_t beat = sdnotify_tick(d->notify, now);
+		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] ? 0 : sleep_ms(now, earliest(next, due, beat)), &sleeping);
 
 		if (n < 0 && errno != EINTR) {
 			oplog(OPLOG_ERROR, "epoll_pwait failed (%d)", errno);
@@ -137,11 +155,18 @@ int loop_run(struct daemon *d, const struct door_calls *doors)
 			if (more[which])
 				more[which] = doors->serve(d, which);
 		if (asked == ASKED_RELOAD) {
+			struct policy_report rep = { .rows = NULL };
+			struct refusal no;
+
 			asked = 0;
-			daemon_reload(d);
+			sdnotify_reloading(d->notify, monotonic_ns());
+			if (daemon_reload(d, &rep, NULL, &no) < 0)
+				oplog(OPLOG_ERROR, "the reload is not in the log: %s", no.err.msg);
+			sdnotify_ready(d->notify);
+			policy_report_done(&rep);
 		}
 	}
-	drain(d);
+	drain(d, doors);
 	(void)close(ep);
 	return asked == ASKED_STOP ? EXIT_DONE : EXIT_SOFTWARE;
 }

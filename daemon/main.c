@@ -26,21 +26,9 @@ static bool watcher_gone(struct daemon *d)
 	return peer_recv(d->peer, &kind, payload, sizeof(payload), &n, NULL) <= 0;
 }
 
-/* Only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone. */
-static void write_pid(void *arg)
-{
-	struct options *opt = arg;
-	struct pawl_error err;
-
-	if (safe_pid_file(opt->pid_file, &err) == 0)
-		opt->pid_written = true;
-	else
-		oplog_error("pid file", &err);
-}
-
 static int serve(struct daemon *d, struct pawl_error *err)
 {
-	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, watcher_gone };
+	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, dispatch_wake, watcher_gone };
 	struct resolver resolver = { resolve_path, NULL };
 	int r = confine(d->opt, d->probes, err), status;
 
@@ -51,23 +39,29 @@ static int serve(struct daemon *d, struct pawl_error *err)
 		r = doors.open(d, err);
 	if (r < 0)
 		return r;
-	if (d->peer >= 0)
+	/* only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone */
+	r = safe_pid_file(d->opt->pid_file, d->watcher ? d->watcher : getpid(), err);
+	if (r == 0 && d->peer >= 0)
 		r = peer_send(d->peer, PEER_READY, NULL, 0, err);
 	if (r < 0)
 		return r;
-	if (d->peer < 0)
-		write_pid(d->opt);
+	sdnotify_ready(d->notify);
 	oplog(OPLOG_INFO, "ready: agent %s", d->opt->socket);
 	status = loop_run(d, &doors);
 	doors.close(d);
 	return status == EXIT_DONE ? 0 : pawl_fail(err, PAWL_E_SYS, "the loop ended");
 }
 
+struct launch { /* what both processes are started with */
+	struct options *opt;
+	struct sdnotify notify;
+};
+
 /* The rest: everything but the watcher. Returns an exit status. */
 static int rest(void *arg, int peer)
 {
-	struct options *opt = arg;
-	struct daemon d = { .opt = opt, .peer = peer, .watcher = peer >= 0 ? getppid() : 0 };
+	struct launch *l = arg;
+	struct daemon d = { .opt = l->opt, .notify = &l->notify, .peer = peer, .watcher = peer >= 0 ? getppid() : 0 };
 	struct pawl_error err = { .code = PAWL_OK };
 	int r = serve(&d, &err);
 
@@ -79,7 +73,8 @@ static int rest(void *arg, int peer)
 
 static int check(struct options *opt)
 {
-	struct daemon d = { .opt = opt, .peer = -1 };
+	struct sdnotify nobody = { .fd = -1 };
+	struct daemon d = { .opt = opt, .notify = &nobody, .peer = -1 };
 	struct pawl_error err = { .code = PAWL_OK };
 	int r = daemon_check(&d, &err);
 
@@ -122,6 +117,7 @@ static int hold_standard_fds(void)
 
 static int run(struct options *opt, struct pawl_error *err)
 {
+	struct launch l = { .opt = opt };
 	int lock, status;
 
 	if (safe_lock(opt->state, &lock, err) < 0) { /* the log has its own: daemon/log/journal.h */
@@ -129,9 +125,10 @@ static int run(struct options *opt, struct pawl_error *err)
 		return exit_status_of(err);
 	}
 	block_signals();
-	status = opt->no_watch ? rest(opt, -1) : watcher_run(rest, write_pid, opt);
-	if (opt->pid_written)
-		(void)unlink(opt->pid_file);
+	sdnotify_open(&l.notify);
+	status = opt->no_watch ? rest(&l, -1) : watcher_run(rest, &l);
+	safe_pid_remove(opt->pid_file, getpid());
+	sdnotify_close(&l.notify);
 	return status; /* the lock goes with the process */
 }
 

@@ -4,6 +4,7 @@
 
 #include "daemon/base/oplog.h"
 #include "daemon/log/entry.h"
+#include "policy/laws.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,7 +87,7 @@ struct entry mediate_entry(const struct mediator *m, enum entry_kind kind, int64
 /* What a full disk must still take: the room of the spare segment is for refusals and for endings. */
 static bool fits_when_full(const struct entry *e)
 {
-	return e->kind == ENTRY_STOP || e->kind == ENTRY_LOSS || (e->kind == ENTRY_DECISION && e->decision.answer == VERDICT_DENY);
+	return e->kind == ENTRY_STOP || e->kind == ENTRY_LOSS || e->kind == ENTRY_RESOLVE || (e->kind == ENTRY_DECISION && e->decision.answer == VERDICT_DENY);
 }
 
 int mediate_submit(struct mediator *m, const struct submission *s, struct refusal *no)
@@ -111,7 +112,7 @@ int mediate_submit(struct mediator *m, const struct submission *s, struct refusa
 		return refuse_err(no, &err);
 	}
 	/* from here on the copy alone: what s->e borrows from the state may move while the state makes room */
-	if (state_room(m->state, &p->e, &err) < 0) {
+	if ((s->value.p && committer_attach(&slot, s->tree, s->value, &err) < 0) || state_room(m->state, &p->e, &err) < 0) {
 		committer_cancel(m->committer, &slot);
 		free(p);
 		return refuse_err(no, &err);
@@ -180,7 +181,7 @@ static void close_log(struct mediator *m, const struct pawl_error *err)
 
 static void count_answer(struct mediator *m, const struct entry *e)
 {
-	if (e->kind == ENTRY_DECISION)
+	if (e->kind == ENTRY_DECISION || e->kind == ENTRY_CLAIM)
 		m->count.answers[e->decision.answer & 3]++;
 	else if (e->kind == ENTRY_SETTLE)
 		m->count.settles++;
@@ -236,10 +237,15 @@ static int write_stale(struct mediator *m, uint64_t session, int64_t now, struct
 static int write_deadline(struct mediator *m, const struct deadline *d, int64_t now, struct refusal *no)
 {
 	struct entry e = mediate_entry(m, ENTRY_TIMEOUT, now);
+	struct breaker_row rows[PAWL_MAX_BREAKERS];
+	const struct call_state *call;
 
 	if (d->kind == DEADLINE_RESERVATION) {
+		call = state_decision(m->state, d->id);
 		e.kind = ENTRY_LOSS;
-		e.loss = (struct entry_loss){ .what = LOSS_RESERVATION_EXPIRED, .session = d->session, .decision = d->id };
+		e.loss = (struct entry_loss){ .what = LOSS_RESERVATION_EXPIRED, .session = d->session, .decision = d->id, .breakers = rows };
+		if (call)
+			e.loss.n_breakers = breaker_report(m->policy, m->state, call, OUTCOME_EXPIRED, now, rows);
 	} else {
 		e.timeout = (struct entry_timeout){ .session = d->session, .card = d->id };
 	}
@@ -271,16 +277,15 @@ static int try_again(struct mediator *m, int64_t now, bool last_resort)
 	struct pawl_error err = { .code = PAWL_OK };
 	struct state *fresh = NULL;
 	struct refusal no;
-	uint64_t next;
-	int r = state_clone(m->durable, &fresh, &err);
+	uint64_t next = 0;
+	int r = committer_recover(m->committer, last_resort, &next, &err);
 
-	if (r == 0)
-		r = committer_recover(m->committer, last_resort, &next, &err);
 	if (r == 0 && next != state_next_seq(m->durable))
 		r = pawl_fail(&err, PAWL_E_TAMPERED, "the log ends at %llu, not at %llu", (unsigned long long)next,
 			      (unsigned long long)state_next_seq(m->durable));
+	if (r == 0)
+		r = state_clone(m->durable, &fresh, &err); /* last: a full disk is tried each second */
 	if (r < 0) {
-		state_free(fresh);
 		(void)snprintf(m->closed_why, sizeof(m->closed_why), "%s", err.msg);
 		m->retry_at = add_sat(now, RETRY_NS);
 		return r;
@@ -293,7 +298,7 @@ static int try_again(struct mediator *m, int64_t now, bool last_resort)
 		return 0;
 	oplog(OPLOG_INFO, "the log can be written again");
 	/* the entry of a reload may have been in the failed batch: say which policy judges from here on */
-	return mediate_policy(m, NULL, STR_NONE, &no);
+	return mediate_policy(m, NULL, STR_NONE, NULL, &no);
 }
 
 void mediate_last_resort(struct mediator *m)
@@ -333,6 +338,7 @@ int64_t mediate_tick(struct mediator *m, int64_t now)
 		summarise_throttle(m, now);
 	if (now >= m->sweep_at) {
 		sessions_sweep(m->sessions, m->state);
+		reviews_sweep(m->reviews, m->state);
 		m->sweep_at = add_sat(now, SWEEP_NS);
 	}
 	next = m->sweep_at;

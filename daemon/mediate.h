@@ -5,6 +5,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/log/committer.h"
 #include "daemon/pending.h"
+#include "daemon/review.h"
 #include "daemon/session.h"
 #include "daemon/store/private.h"
 #include "pawl/settle.h"
@@ -36,6 +37,7 @@ struct mediator {
 	struct journal *journal;
 	struct committer *committer;
 	struct sessions *sessions;
+	struct reviews *reviews;
 	struct resolver resolver;
 	mediate_done *done;
 	/* owned */
@@ -80,6 +82,9 @@ PAWL_MUST_USE int mediate_settle(struct mediator *m, const struct settle_args *a
 
 struct open_args {
 	struct str agent, root_dir;
+	uint64_t parent; /* 0: a root */
+	const uint8_t *parent_token;
+	int64_t share_percent; /* limits.money as a share of what the parent has left; 0: none */
 	const struct json *labels;
 	bool has_limit[UNIT_COUNT];
 	int64_t limit[UNIT_COUNT];
@@ -90,12 +95,42 @@ PAWL_MUST_USE int mediate_close(struct mediator *m, uint64_t session, const uint
 /* Renews the lease; the session as it is on disk. NULL: unauthenticated. No entry. */
 const struct session_state *mediate_session(struct mediator *m, uint64_t session, const uint8_t *token, struct live **ret_live);
 
+struct claim_args {
+	uint64_t session, card;
+	const uint8_t *token;
+	const struct request_call *call;
+};
+PAWL_MUST_USE int mediate_claim(struct mediator *m, const struct claim_args *a, void *cookie, struct refusal *no);
+
+/* What an operator's signature was checked over, for the entry. */
+struct signed_by {
+	struct str operator, key; /* name; vkey */
+	uint8_t text_hash[32], signature[64];
+};
+struct resolve_args {
+	uint64_t card;
+	enum resolve_action action;
+	struct str reason;
+	bool tree; /* abort: from the root */
+	const struct signed_by *by;
+};
+PAWL_MUST_USE int mediate_resolve(struct mediator *m, const struct resolve_args *a, void *cookie, struct refusal *no);
+PAWL_MUST_USE int mediate_abort(struct mediator *m, uint64_t session, bool tree, struct str reason, const struct signed_by *by, void *cookie,
+				struct refusal *no);
+/* row: its key fields. */
+PAWL_MUST_USE int mediate_breaker_reset(struct mediator *m, const struct breaker_row *row, struct str reason, const struct signed_by *by,
+					void *cookie, struct refusal *no);
+/* A caller's wait for a pending card is over. true: the entry is on its way and done(cookie) will be called; false: nothing is to be
+ * written (answered meanwhile, somebody gave up before), or nothing can be. */
+bool mediate_gave_up(struct mediator *m, uint64_t card, void *cookie);
+PAWL_MUST_USE int mediate_key(struct mediator *m, bool enrolled, struct str operator, struct str key, struct refusal *no);
+
 PAWL_MUST_USE int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no);
 PAWL_MUST_USE int mediate_stop(struct mediator *m, struct str why, struct refusal *no);
 PAWL_MUST_USE int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no);
 /* pol: a new policy, owned from here on 0. pol NULL and refused not empty: the news that a file was refused, and why.
  * pol NULL and nothing refused: an entry that says which policy is in force. */
-PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, struct refusal *no);
+PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, void *cookie, struct refusal *no);
 
 /* Results of the committer: call when committer_fd() is readable. */
 void mediate_reap(struct mediator *m);

@@ -7,8 +7,9 @@
 struct submission {
 	struct entry *e; /* seq, now and wall are filled in by mediate_entry() */
 	void *cookie;
-	uint64_t tree;		/* with secret: for the private store */
+	uint64_t tree;		/* with secret or value: for the private store */
 	const uint8_t *secret;	/* NULL: none */
+	struct str value;	/* a card's arguments, STR_NONE: none */
 };
 PAWL_MUST_USE int mediate_submit(struct mediator *m, const struct submission *s, struct refusal *no);
 /* The same entry again, as an answer to cookie, once it is durable. */
@@ -18,6 +19,17 @@ struct entry mediate_entry(const struct mediator *m, enum entry_kind kind, int64
 PAWL_MUST_USE int mediate_due(struct mediator *m, int64_t now, struct refusal *no);
 /* What a reader may be told about: judged while the log is open, else durable. */
 const struct state *mediate_view(const struct mediator *m);
+
+/* Steps that every operation shares (mediate_ops.c). */
+const struct session_state *mediate_who(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live, struct refusal *no);
+PAWL_MUST_USE int mediate_ready(struct mediator *m, int64_t now, struct refusal *no);
+PAWL_MUST_USE int mediate_throttle(struct mediator *m, struct bucket *mine, int64_t now, struct refusal *no);
+/* The last look at arguments; *ret borrows from m->args until the next call. */
+PAWL_MUST_USE int mediate_facts(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call,
+				struct facts *ret, struct refusal *no);
+/* From a judgement to an entry on its way; card arguments go with it where a card opens. */
+PAWL_MUST_USE int mediate_judged(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call,
+				 const struct facts *f, const struct judgement *j, int64_t now, void *cookie, struct refusal *no);
 
 PAWL_PRINTF(3, 4) int refuse(struct refusal *no, enum reason_code code, const char *fmt, ...);
 int refuse_err(struct refusal *no, const struct pawl_error *err); /* maps codes to reasons */

@@ -1,6 +1,7 @@
 /* daemon/mediate_ops.c - one function an operation: who, what is due, law, entry. The order is mediate.c's; the answers are the doors'.
  * Must not touch sockets, files or SQL. */
 #include "daemon/mediate_int.h"
+#include "daemon/reload.h"
 
 #include "policy/canon.h"
 #include "policy/laws.h"
@@ -30,8 +31,8 @@ static void private_mac(const uint8_t secret[static 32], uint64_t seq, const cha
 }
 
 /* The session behind a token, its lease renewed. An ended session is still somebody: the judge says how it ended. */
-static const struct session_state *who_asks(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live,
-					    struct refusal *no)
+const struct session_state *mediate_who(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live,
+					struct refusal *no)
 {
 	const struct session_state *who = sessions_auth(m->sessions, mediate_view(m), id, token, ret_live);
 
@@ -47,7 +48,7 @@ static const struct session_state *who_asks(struct mediator *m, uint64_t id, con
 }
 
 /* The log is open and holds every deadline up to now: only then may anything be judged. */
-static int ready(struct mediator *m, int64_t now, struct refusal *no)
+int mediate_ready(struct mediator *m, int64_t now, struct refusal *no)
 {
 	if (!m->open) {
 		m->count.unavailable++;
@@ -56,7 +57,7 @@ static int ready(struct mediator *m, int64_t now, struct refusal *no)
 	return mediate_due(m, now, no);
 }
 
-static int throttled(struct mediator *m, struct bucket *mine, int64_t now, struct refusal *no)
+int mediate_throttle(struct mediator *m, struct bucket *mine, int64_t now, struct refusal *no)
 {
 	int64_t wait = 0;
 	const char *whose = NULL;
@@ -98,49 +99,69 @@ static void add_settled(struct mediator *m, const struct call_state *call, struc
 	buf_done(&note);
 }
 
+int mediate_facts(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call, struct facts *ret,
+		  struct refusal *no)
+{
+	const struct caller caller = { .session = who->id, .root = who->root, .agent = who->agent, .labels = lv->labels, .root_dir = who->root_dir,
+				       .secret = lv->secret };
+	struct pawl_error err = { .code = PAWL_OK };
+
+	if (facts_of(m->policy, call, &caller, &m->resolver, &m->args, ret, &err) == 0)
+		return 0;
+	m->count.malformed += err.code == PAWL_E_MALFORMED;
+	return refuse_err(no, &err);
+}
+
+int mediate_judged(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call, const struct facts *f,
+		   const struct judgement *j, int64_t now, void *cookie, struct refusal *no)
+{
+	struct entry e = mediate_entry(m, ENTRY_DECISION, now);
+	struct submission s = { .e = &e, .cookie = cookie, .tree = who->root };
+	struct pawl_error err = { .code = PAWL_OK };
+	bool reused;
+
+	entry_from_judgement(m->policy, call, f, j, e.now, e.wall, e.seq, &e);
+	private_mac(lv->secret, e.seq, "args", f->canon_args, e.decision.args_mac);
+	if (j->why.code == REASON_ALREADY_SETTLED) {
+		const struct call_state *old = state_call(m->state, who->id, f->call_hash, f->key, &reused);
+
+		if (old)
+			add_settled(m, old, &e.decision);
+	}
+	if (e.decision.card == e.seq) { /* a person will want to see what is asked */
+		if (reviews_args_put(m->reviews, e.seq, f->canon_args, &err) < 0)
+			return refuse_err(no, &err);
+		s.value = reviews_args(m->reviews, e.seq);
+	}
+	return mediate_submit(m, &s, no);
+}
+
 int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie, struct refusal *no)
 {
 	int64_t now = clock_now(m->clock); /* read once: due deadlines, judge and entry see the same moment */
-	struct pawl_error err = { .code = PAWL_OK };
 	const struct session_state *who;
 	struct judgement j;
 	struct facts facts;
-	struct caller caller;
 	struct live *lv;
-	struct entry e;
-	bool reused;
 	int r;
 
-	who = who_asks(m, a->session, a->token, now, &lv, no);
-	if (!who)
+	if (!mediate_who(m, a->session, a->token, now, &lv, no))
 		return PAWL_E_AUTH;
-	r = throttled(m, &lv->bucket, now, no);
+	r = mediate_throttle(m, &lv->bucket, now, no);
 	if (r == 0)
-		r = ready(m, now, no);
+		r = mediate_ready(m, now, no);
 	if (r < 0)
 		return r;
 	who = state_session(m->state, a->session); /* what was due may have ended it */
 	if (!who)
 		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
-	caller = (struct caller){ .session = who->id, .root = who->root, .agent = who->agent, .labels = lv->labels,
-				  .root_dir = who->root_dir, .secret = lv->secret };
-	if (facts_of(m->policy, a->call, &caller, &m->resolver, &m->args, &facts, &err) < 0) { /* the last look at arguments */
-		m->count.malformed += err.code == PAWL_E_MALFORMED;
-		return refuse_err(no, &err);
-	}
+	r = mediate_facts(m, who, lv, a->call, &facts, no);
+	if (r < 0)
+		return r;
 	judge(m->policy, m->state, &facts, now, &j);
 	if (j.replay)
 		return mediate_again(m, j.why.refers, cookie, no);
-	e = mediate_entry(m, ENTRY_DECISION, now);
-	entry_from_judgement(m->policy, a->call, &facts, &j, e.now, e.wall, e.seq, &e);
-	private_mac(lv->secret, e.seq, "args", facts.canon_args, e.decision.args_mac);
-	if (j.why.code == REASON_ALREADY_SETTLED) {
-		const struct call_state *call = state_call(m->state, who->id, facts.call_hash, facts.key, &reused);
-
-		if (call)
-			add_settled(m, call, &e.decision);
-	}
-	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+	return mediate_judged(m, who, lv, a->call, &facts, &j, now, cookie, no);
 }
 
 static void settle_same(const uint8_t secret[static 32], const struct settle_args *a, uint8_t out[static 16])
@@ -164,6 +185,21 @@ static void settle_same(const uint8_t secret[static 32], const struct settle_arg
 	(void)crypto_generichash_final(&h, out, 16);
 }
 
+/* Equal inside the tree for equal results or errors, and only that: what the loop laws compare. */
+static void loop_token(const uint8_t secret[static 32], const char *domain, struct str kind, const uint8_t digest[static 32], uint8_t out[static 16])
+{
+	crypto_generichash_state h;
+	uint8_t n[8];
+
+	big_endian(kind.n, n);
+	(void)crypto_generichash_init(&h, secret, 32, 16);
+	(void)crypto_generichash_update(&h, (const uint8_t *)domain, strlen(domain) + 1);
+	(void)crypto_generichash_update(&h, n, sizeof(n));
+	(void)crypto_generichash_update(&h, (const uint8_t *)(kind.p ? kind.p : ""), kind.n);
+	(void)crypto_generichash_update(&h, digest, 32);
+	(void)crypto_generichash_final(&h, out, 16);
+}
+
 static void settle_body(struct mediator *m, const struct settle_args *a, const uint8_t *secret, uint64_t seq, struct entry_settle *s)
 {
 	s->session = a->session;
@@ -181,6 +217,14 @@ static void settle_body(struct mediator *m, const struct settle_args *a, const u
 	s->duration_ns = a->duration_ns;
 	if (a->has_result)
 		private_mac(secret, seq, "result", (struct str){ (const char *)a->result_sha256, 32 }, s->result_mac);
+	if (a->has_result) {
+		s->has_result_token = true;
+		loop_token(secret, "pawl/loop/result", STR_NONE, a->result_sha256, s->result_token);
+	}
+	if (a->has_error) {
+		s->has_error_token = true;
+		loop_token(secret, "pawl/loop/error", a->error_kind, a->error_sha256, s->error_token);
+	}
 	if (a->has_error_sha256)
 		private_mac(secret, seq, "error", (struct str){ (const char *)a->error_sha256, 32 }, s->error_mac);
 }
@@ -190,6 +234,7 @@ int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie
 	static const uint8_t unreported[16];
 	int64_t now = clock_now(m->clock);
 	struct charge charges[PAWL_MAX_LEDGERS];
+	struct breaker_row breakers[PAWL_MAX_BREAKERS];
 	struct pawl_error err = { .code = PAWL_OK };
 	struct entry_settle body = { .session = 0 };
 	const struct call_state *call;
@@ -197,9 +242,9 @@ int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie
 	struct entry e;
 	int r;
 
-	if (!who_asks(m, a->session, a->token, now, &lv, no))
+	if (!mediate_who(m, a->session, a->token, now, &lv, no))
 		return PAWL_E_AUTH;
-	r = ready(m, now, no);
+	r = mediate_ready(m, now, no);
 	if (r < 0)
 		return r;
 	call = state_decision(m->state, a->decision);
@@ -215,7 +260,7 @@ int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie
 		return refuse(no, REASON_REPLAY_CONFLICT, "d_%llu was settled differently before; the first report stands",
 			      (unsigned long long)a->decision);
 	}
-	if (settle_charges(m->policy, m->state, call, &a->report, charges, &body, &err) < 0) {
+	if (settle_charges(m->policy, m->state, call, &a->report, now, charges, breakers, &body, &err) < 0) {
 		m->count.malformed++;
 		return refuse_err(no, &err);
 	}
@@ -228,13 +273,81 @@ int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie
 	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
 }
 
+/* "25%" is fixed here: later spending of the parent does not change what the child was given. */
+static int child_limits(struct mediator *m, const struct open_args *a, const struct session_state *parent, int64_t now, struct entry_session *es,
+			struct refusal *no)
+{
+	int64_t share;
+
+	memcpy(es->has_limit, a->has_limit, sizeof(a->has_limit));
+	memcpy(es->limit, a->limit, sizeof(a->limit));
+	if (a->share_percent == 0)
+		return 0;
+	share = parent ? share_of_rest(m->policy, m->state, parent, now, (int)a->share_percent) : -1;
+	if (share < 0) {
+		(void)pawl_fail_field(&no->err, "limits.money", "a share needs a parent session that draws from a money budget");
+		no->code = REASON_MALFORMED;
+		no->retry_after_ns = 0;
+		return PAWL_E_MALFORMED;
+	}
+	es->has_limit[UNIT_MONEY] = true;
+	es->limit[UNIT_MONEY] = share;
+	return 0;
+}
+
+/* The parent as it is now, when there is one: its token opens the child. */
+static int parent_of_open(struct mediator *m, const struct open_args *a, int64_t now, const struct session_state **ret, uint8_t secret[static 32],
+			  struct refusal *no)
+{
+	struct live *lv;
+
+	*ret = NULL;
+	randombytes_buf(secret, 32);
+	if (a->parent == 0)
+		return 0;
+	if (!mediate_who(m, a->parent, a->parent_token, now, &lv, no))
+		return PAWL_E_AUTH;
+	memcpy(secret, lv->secret, 32); /* the tree's */
+	*ret = state_session(m->state, a->parent);
+	return *ret ? 0 : refuse(no, REASON_UNAUTHENTICATED, "unknown session");
+}
+
+static int open_entry(struct mediator *m, const struct open_args *a, int64_t now, struct buf *labels, struct entry *e, uint8_t secret[static 32],
+		      struct refusal *no)
+{
+	const struct session_state *parent;
+	int64_t fresh_end = 0;
+	struct reason why;
+	int r = parent_of_open(m, a, now, &parent, secret, no);
+
+	if (r == 0 && !session_may_open(m->policy, m->state, parent, a->agent, now, &fresh_end, &why)) {
+		r = refuse(no, why.code, "%s", why.message);
+		no->retry_after_ns = why.retry_after_ns;
+	}
+	if (r < 0)
+		return r;
+	if (a->labels)
+		canon_json(a->labels, NULL, 0, labels);
+	else
+		buf_puts(labels, "{}");
+	if (!buf_ok(labels))
+		return refuse(no, REASON_UNAVAILABLE, "out of memory");
+	*e = mediate_entry(m, ENTRY_SESSION, now);
+	e->session = (struct entry_session){ .action = SESSION_OPEN, .session = e->seq, .parent = a->parent, .root = parent ? parent->root : e->seq,
+					     .agent = a->agent, .root_dir = a->root_dir, .labels_text = buf_str(labels),
+					     .lease_ns = m->policy->sessions.lease_ns, .fresh_end = fresh_end };
+	if (parent && !a->root_dir.p)
+		e->session.root_dir = parent->root_dir;
+	session_token_hash(a->token, e->session.token_hash);
+	return child_limits(m, a, parent, now, &e->session, no);
+}
+
 int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, struct refusal *no)
 {
-	int64_t now = clock_now(m->clock), fresh_end;
 	struct buf labels = BUF_MAX(PAWL_MAX_BODY / 2);
 	struct pawl_error err = { .code = PAWL_OK };
+	int64_t now = clock_now(m->clock);
 	uint8_t secret[32];
-	struct reason why;
 	struct entry e;
 	int r;
 
@@ -242,38 +355,21 @@ int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, st
 		m->count.unauthenticated++;
 		return refuse(no, REASON_UNAUTHENTICATED, "no agents are enrolled: the only agent is \"local\"");
 	}
-	r = throttled(m, NULL, now, no);
+	r = mediate_throttle(m, NULL, now, no);
 	if (r == 0)
-		r = ready(m, now, no);
-	if (r < 0)
-		return r;
-	if (!session_may_open(m->policy, m->state, a->agent, now, &fresh_end, &why)) {
-		r = refuse(no, why.code, "%s", why.message);
-		no->retry_after_ns = why.retry_after_ns;
-		return r;
+		r = mediate_ready(m, now, no);
+	if (r == 0)
+		r = open_entry(m, a, now, &labels, &e, secret, no);
+	if (r == 0) {
+		struct submission s = { .e = &e, .cookie = cookie, .tree = e.session.root, .secret = a->parent ? NULL : secret };
+
+		if (sessions_add(m->sessions, e.seq, secret, e.session.labels_text, add_sat(now, e.session.lease_ns), &err) < 0)
+			r = refuse_err(no, &err);
+		else
+			r = mediate_submit(m, &s, no);
+		if (r < 0)
+			sessions_drop(m->sessions, e.seq);
 	}
-	if (a->labels)
-		canon_json(a->labels, NULL, 0, &labels);
-	else
-		buf_puts(&labels, "{}");
-	if (!buf_ok(&labels)) {
-		buf_done(&labels);
-		return refuse(no, REASON_UNAVAILABLE, "out of memory");
-	}
-	e = mediate_entry(m, ENTRY_SESSION, now);
-	e.session = (struct entry_session){ .action = SESSION_OPEN, .session = e.seq, .root = e.seq, .agent = a->agent, .root_dir = a->root_dir,
-					    .labels_text = buf_str(&labels), .lease_ns = m->policy->sessions.lease_ns };
-	e.session.fresh_end = fresh_end;
-	memcpy(e.session.has_limit, a->has_limit, sizeof(a->has_limit));
-	memcpy(e.session.limit, a->limit, sizeof(a->limit));
-	session_token_hash(a->token, e.session.token_hash);
-	randombytes_buf(secret, sizeof(secret));
-	if (sessions_add(m->sessions, e.seq, secret, e.session.labels_text, add_sat(now, e.session.lease_ns), &err) < 0)
-		r = refuse_err(no, &err);
-	else
-		r = mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie, .tree = e.seq, .secret = secret }, no);
-	if (r < 0)
-		sessions_drop(m->sessions, e.seq);
 	sodium_memzero(secret, sizeof(secret));
 	buf_done(&labels);
 	return r;
@@ -287,14 +383,14 @@ int mediate_close(struct mediator *m, uint64_t session, const uint8_t *token, vo
 	struct entry e;
 	int r;
 
-	if (!who_asks(m, session, token, now, &lv, no))
+	if (!mediate_who(m, session, token, now, &lv, no))
 		return PAWL_E_AUTH;
-	r = ready(m, now, no);
+	r = mediate_ready(m, now, no);
 	if (r < 0)
 		return r;
 	who = state_session(m->state, session);
 	if (!who || who->end != SESSION_LIVE)
-		return refuse(no, who && who->end == SESSION_ENDED_STALE ? REASON_STALE_SESSION : REASON_SESSION_CLOSED,
+		return refuse(no, session_end_reason(who ? who->end : SESSION_ENDED_CLOSE),
 			      "the session has ended");
 	e = mediate_entry(m, ENTRY_SESSION, now);
 	e.session = (struct entry_session){ .action = SESSION_CLOSE, .session = session };
@@ -305,7 +401,7 @@ const struct session_state *mediate_session(struct mediator *m, uint64_t session
 {
 	struct refusal no;
 
-	if (!who_asks(m, session, token, clock_now(m->clock), ret_live, &no))
+	if (!mediate_who(m, session, token, clock_now(m->clock), ret_live, &no))
 		return NULL;
 	return state_session(m->durable, session);
 }
@@ -313,9 +409,16 @@ const struct session_state *mediate_session(struct mediator *m, uint64_t session
 int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no)
 {
 	struct entry e = mediate_entry(m, ENTRY_START, clock_now(m->clock));
+	struct reload diff; /* the file may have changed while nobody was here */
+	int r;
 
+	policy_diff(NULL, m->state, m->policy, &diff);
 	e.start = *start;
-	return mediate_submit(m, &(struct submission){ .e = &e }, no);
+	e.start.budgets = diff.budgets;
+	r = mediate_submit(m, &(struct submission){ .e = &e }, no);
+	if (r == 0)
+		reload_tell(&diff);
+	return r;
 }
 
 int mediate_stop(struct mediator *m, struct str why, struct refusal *no)
@@ -334,19 +437,30 @@ int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no)
 	return mediate_submit(m, &(struct submission){ .e = &e }, no);
 }
 
-int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, struct refusal *no)
+int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, void *cookie, struct refusal *no)
 {
 	const struct policy *named = pol ? pol : m->policy;
-	struct entry e = mediate_entry(m, ENTRY_POLICY, clock_now(m->clock));
+	int64_t now = clock_now(m->clock);
+	struct entry e = mediate_entry(m, ENTRY_POLICY, now);
+	struct policy *old = m->policy;
+	struct reload diff;
 	char hex[65];
 	int r;
 
 	(void)sodium_bin2hex(hex, sizeof(hex), named->hash, 32);
 	e.policy = (struct entry_policy){ .loaded = refused.n == 0, .name = named->name, .hash = { hex, 64 }, .message = refused };
-	r = mediate_submit(m, &(struct submission){ .e = &e }, no);
-	if (r == 0 && pol) {
-		policy_free(m->policy);
+	policy_diff(pol ? old : NULL, m->state, named, &diff);
+	if (e.policy.loaded)
+		e.policy.budgets = diff.budgets;
+	r = mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+	if (r < 0)
+		return r;
+	if (e.policy.loaded)
+		reload_tell(&diff);
+	if (pol) {
 		m->policy = pol;
+		reload_cards(m, old, now);
+		policy_free(old);
 	}
 	return r;
 }

@@ -6,7 +6,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
-enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_USER, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
+enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
 
 static const struct option long_options[] = {
 	{ "dir", required_argument, NULL, 'd' },
@@ -17,6 +17,7 @@ static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "operator-socket", required_argument, NULL, OPT_OPERATOR },
 	{ "pid-file", required_argument, NULL, OPT_PID },
+	{ "operators", required_argument, NULL, OPT_OPERATORS },
 	{ "user", required_argument, NULL, OPT_USER },
 	{ "no-watch", no_argument, NULL, OPT_NO_WATCH },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
@@ -41,6 +42,7 @@ void options_help(void)
 		   "      --socket PATH       agent door; default DIR/run/agent.sock\n"
 		   "      --operator-socket PATH  default DIR/run/operator/operator.sock\n"
 		   "      --pid-file FILE     default DIR/run/pawld.pid\n"
+		   "      --operators DIR     enrolled operators, NAME.vkey each; default DIR/operators\n"
 		   "      --user NAME         run as NAME after the start (needs root)\n"
 		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
 		   "      --check             check policy, key, folders and log, then exit\n"
@@ -89,11 +91,11 @@ static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, str
 
 static int take_option(struct options *o, int c, struct pawl_error *err)
 {
-	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file };
+	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file, o->operators };
 
 	if ((c == 'd' || (c >= OPT_POLICY && c <= OPT_USER)) && optarg[0] == '\0') /* --user "$UNSET" must not mean root */
 		return pawl_fail(err, PAWL_E_USAGE, "an option has an empty value; see pawld --help");
-	if (c >= OPT_POLICY && c <= OPT_PID)
+	if (c >= OPT_POLICY && c <= OPT_OPERATORS)
 		return put(paths[c - OPT_POLICY], optarg, "", err);
 	switch (c) {
 	case 'd':
@@ -126,9 +128,9 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err)
 {
 	static const char *const below[] = { "/policy.yaml", "/state", "/log", "/keys/entry.key", "/run/agent.sock", "/run/operator/operator.sock",
-					     "/run/pawld.pid" };
+					     "/run/pawld.pid", "/operators" };
 	struct options o = { .dir = "" };
-	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.pid_file };
+	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.pid_file, o.operators };
 	int c, r = 0;
 
 	optind = 1;

@@ -8,9 +8,9 @@ struct options {
 	char dir[PAWL_MAX_PATH];
 	char policy[PAWL_MAX_PATH], state[PAWL_MAX_PATH], log[PAWL_MAX_PATH], key[PAWL_MAX_PATH];
 	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
+	char operators[PAWL_MAX_PATH];
 	char user[64];
 	bool no_watch, check, help, version;
-	bool pid_written; /* by this process: it is ours to remove */
 };
 /* PAWL_E_USAGE with a message on a bad line. */
 PAWL_MUST_USE int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err);

@@ -50,13 +50,35 @@ static void pack_draws(struct packer *pk, const struct draw **draws, size_t n)
 	}
 }
 
+static void pack_breaker(struct packer *pk, struct breaker_row *row)
+{
+	pack_str(pk, &row->id);
+	pack_str(pk, &row->owner);
+	pack_str(pk, &row->tool);
+}
+
+static void pack_breakers(struct packer *pk, const struct breaker_row **breakers, size_t n)
+{
+	size_t bytes = n * sizeof(struct breaker_row);
+	struct breaker_row copy, *rows;
+
+	*breakers = pack_rows(pk, *breakers, bytes);
+	rows = pk->base ? (struct breaker_row *)(pk->base + pk->n - bytes) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		copy = (*breakers)[i];
+		pack_breaker(pk, rows ? &rows[i] : &copy);
+	}
+}
+
 static void pack_settle(struct packer *pk, struct entry_settle *s)
 {
-	size_t bytes = s->n_charges * sizeof(struct charge);
 	struct charge copy, *rows;
+	size_t bytes;
 
 	pack_str(pk, &s->money_unit);
 	pack_str(pk, &s->error_kind);
+	pack_breakers(pk, &s->breakers, s->n_breakers);
+	bytes = s->n_charges * sizeof(struct charge);
 	s->charges = pack_rows(pk, s->charges, bytes);
 	rows = pk->base ? (struct charge *)(pk->base + pk->n - bytes) : NULL;
 	for (size_t i = 0; i < s->n_charges; i++) {
@@ -77,6 +99,45 @@ static void pack_decision(struct packer *pk, struct entry_decision *d)
 		pack_str(pk, &d->rules[i]);
 	for (size_t i = 0; i < d->n_paths; i++)
 		pack_str(pk, &d->paths[i].subject);
+	for (size_t i = 0; i < d->n_asks; i++)
+		pack_str(pk, &d->asks[i].rule);
+	for (size_t i = 0; i < d->n_sticks; i++) {
+		pack_str(pk, &d->sticks[i].tool);
+		pack_str(pk, &d->sticks[i].rule);
+	}
+	pack_breakers(pk, &d->breakers, d->n_breakers);
+}
+
+static void pack_resolve(struct packer *pk, struct entry_resolve *r)
+{
+	pack_str(pk, &r->operator);
+	pack_str(pk, &r->key);
+	pack_str(pk, &r->reason);
+	pack_str(pk, &r->money_unit);
+	for (size_t i = 0; i < r->n_grants; i++)
+		pack_key(pk, &r->grants[i].key);
+	pack_breakers(pk, &r->breakers, r->n_breakers);
+}
+
+static void pack_budgets(struct packer *pk, struct entry_budgets *b)
+{
+	size_t bytes = b->n * sizeof(struct budget_row), texts = b->n_changes * sizeof(struct str);
+	struct budget_row copy, *rows;
+	struct str *lines, line;
+
+	b->rows = pack_rows(pk, b->rows, bytes);
+	rows = pk->base ? (struct budget_row *)(pk->base + pk->n - bytes) : NULL;
+	for (size_t i = 0; i < b->n; i++) {
+		copy = b->rows[i];
+		pack_str(pk, rows ? &rows[i].id : &copy.id);
+		pack_str(pk, rows ? &rows[i].from : &copy.from);
+	}
+	b->changes = pack_rows(pk, b->changes, texts);
+	lines = pk->base ? (struct str *)(pk->base + pk->n - texts) : NULL;
+	for (size_t i = 0; i < b->n_changes; i++) {
+		line = b->changes[i];
+		pack_str(pk, lines ? &lines[i] : &line);
+	}
 }
 
 static void pack_entry(struct packer *pk, struct entry *e)
@@ -89,6 +150,7 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		pack_str(pk, &e->start.mode);
 		pack_str(pk, &e->start.fallback);
 		pack_str(pk, &e->start.probes_text);
+		pack_budgets(pk, &e->start.budgets);
 		e->start.probes = NULL;
 		break;
 	case ENTRY_STOP:
@@ -98,21 +160,40 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		pack_str(pk, &e->policy.name);
 		pack_str(pk, &e->policy.hash);
 		pack_str(pk, &e->policy.message);
+		pack_budgets(pk, &e->policy.budgets);
 		break;
 	case ENTRY_SESSION:
 		pack_str(pk, &e->session.agent);
 		pack_str(pk, &e->session.root_dir);
 		pack_str(pk, &e->session.labels_text);
+		pack_str(pk, &e->session.operator);
+		pack_str(pk, &e->session.reason);
+		pack_breakers(pk, &e->session.breakers, e->session.n_breakers);
 		break;
 	case ENTRY_DECISION:
+	case ENTRY_CLAIM:
 		pack_decision(pk, &e->decision);
 		break;
 	case ENTRY_SETTLE:
 		pack_settle(pk, &e->settle);
 		break;
 	case ENTRY_LOSS:
+		pack_breakers(pk, &e->loss.breakers, e->loss.n_breakers);
 		if (e->loss.what == LOSS_LATE_SETTLE)
 			pack_settle(pk, &e->loss.late);
+		break;
+	case ENTRY_RESOLVE:
+		pack_resolve(pk, &e->resolve);
+		break;
+	case ENTRY_BREAKER:
+		pack_str(pk, &e->breaker.operator);
+		pack_str(pk, &e->breaker.key);
+		pack_str(pk, &e->breaker.reason);
+		pack_breaker(pk, &e->breaker.row);
+		break;
+	case ENTRY_KEY:
+		pack_str(pk, &e->key.operator);
+		pack_str(pk, &e->key.key);
 		break;
 	case ENTRY_THROTTLE:
 		pack_str(pk, &e->throttle.agent);

@@ -133,9 +133,12 @@ int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pa
 		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	while (r == 0 && got > 0 && n <= max) {
 		got = read(fd, text + n, max + 1 - n);
-		if (got < 0 && errno != EINTR)
+		if (got < 0 && errno == EINTR)
+			got = 1; /* not the end of the file */
+		else if (got < 0)
 			r = pawl_fail_errno(err, "%s", path);
-		n += got > 0 ? (size_t)got : 0;
+		else
+			n += (size_t)got;
 	}
 	(void)close(fd);
 	if (r == 0 && n > max)
@@ -162,6 +165,10 @@ int safe_lock(const char *dir, int *ret_fd, struct pawl_error *err)
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s does not exist; `pawl init` makes it", dir);
 	if (fd < 0)
 		return pawl_fail_errno(err, "%s", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1) { /* not somebody's link to a file of root's */
+		(void)close(fd);
+		return pawl_fail(err, PAWL_E_UNSAFE, "%s is not a file of its own", path);
+	}
 	if (geteuid() == 0 && stat(dir, &st) == 0 && fchown(fd, st.st_uid, st.st_gid) < 0) { /* --user: theirs, as the folder is */
 		r = pawl_fail_errno(err, "%s", path);
 		(void)close(fd);
@@ -182,10 +189,10 @@ int safe_lock(const char *dir, int *ret_fd, struct pawl_error *err)
 	return 0;
 }
 
-int safe_pid_file(const char *path, struct pawl_error *err)
+int safe_pid_file(const char *path, long pid, struct pawl_error *err)
 {
 	char tmp[1100], text[32];
-	int fd, n = snprintf(tmp, sizeof(tmp), "%s.new", path), len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+	int fd, n = snprintf(tmp, sizeof(tmp), "%s.new", path), len = snprintf(text, sizeof(text), "%ld\n", pid);
 	bool ok;
 
 	if (n < 0 || (size_t)n >= sizeof(tmp))
@@ -198,4 +205,16 @@ int safe_pid_file(const char *path, struct pawl_error *err)
 	if (close(fd) < 0 || !ok || rename(tmp, path) < 0)
 		return pawl_fail_errno(err, "%s", path);
 	return 0;
+}
+
+void safe_pid_remove(const char *path, long pid)
+{
+	char text[32] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	if (read(fd, text, sizeof(text) - 1) > 0 && strtol(text, NULL, 10) == pid)
+		(void)unlink(path);
+	(void)close(fd);
 }

@@ -14,5 +14,6 @@ PAWL_MUST_USE int safe_dir(const char *path, struct pawl_error *err);
 PAWL_MUST_USE int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pawl_error *err);
 /* Holds an exclusive lock on dir/lock for as long as the descriptor (and copies of it) live. PAWL_E_BUSY. */
 PAWL_MUST_USE int safe_lock(const char *dir, int *ret_fd, struct pawl_error *err);
-PAWL_MUST_USE int safe_pid_file(const char *path, struct pawl_error *err);
+PAWL_MUST_USE int safe_pid_file(const char *path, long pid, struct pawl_error *err);
+void safe_pid_remove(const char *path, long pid); /* when it still says pid */
 #endif

@@ -276,3 +276,8 @@ int64_t sessions_next_lease(const struct sessions *ss)
 {
 	return ss->heap_n ? ss->heap[0].at : INT64_MAX;
 }
+
+enum reason_code session_end_reason(enum session_end end)
+{
+	return end == SESSION_ENDED_STALE ? REASON_STALE_SESSION : end == SESSION_ENDED_ABORT ? REASON_SESSION_ABORTED : REASON_SESSION_CLOSED;
+}

@@ -35,6 +35,8 @@ void sessions_sweep(struct sessions *ss, const struct state *st);
 /* The session when the token is its own, in the same time whatever is wrong; NULL else. *ret_live is never NULL with it. */
 const struct session_state *sessions_auth(struct sessions *ss, const struct state *st, uint64_t id, const uint8_t token[static 32],
 					  struct live **ret_live);
+/* What an ended session's caller is told. */
+enum reason_code session_end_reason(enum session_end end);
 void session_token_hash(const uint8_t token[static 32], uint8_t out[static 32]);
 
 void sessions_renew(struct live *lv, int64_t lease_ns, int64_t now);

@@ -3,7 +3,9 @@
 #include "daemon/daemon.h"
 
 #include "daemon/base/oplog.h"
+#include "daemon/base/files.h"
 #include "daemon/log/entry.h"
+#include "daemon/operator_key.h"
 #include "daemon/safe.h"
 
 #include <poll.h>
@@ -19,9 +21,9 @@
 
 /* ---- policy ---- */
 
-int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err)
+static int load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct policy_report *rep, struct pawl_error *err)
 {
-	struct policy_report rep = { .rows = NULL };
+	struct policy_files files = policy_files_system();
 	struct policy *pol = NULL;
 	char *text = NULL;
 	size_t n = 0;
@@ -30,10 +32,10 @@ int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, s
 	if (r == 0)
 		r = safe_read(d->opt->policy, MAX_POLICY_FILE, &text, &n, err);
 	if (r == 0)
-		r = policy_load((struct str){ text, n }, d->opt->policy, &pol, &rep, err);
-	for (size_t i = 0; i < rep.n; i++)
-		oplog(rep.rows[i].warning ? OPLOG_WARN : OPLOG_ERROR, "%s:%u:%u: %s", rep.file, rep.rows[i].line, rep.rows[i].column, rep.rows[i].msg);
-	policy_report_done(&rep);
+		r = policy_load_with((struct str){ text, n }, d->opt->policy, &files, &pol, rep, err);
+	for (size_t i = 0; i < rep->n; i++)
+		oplog(rep->rows[i].warning ? OPLOG_WARN : OPLOG_ERROR, "%s:%u:%u: %s", rep->file, rep->rows[i].line, rep->rows[i].column,
+		      rep->rows[i].msg);
 	if (r != 0) {
 		policy_free(pol);
 		free(text);
@@ -45,33 +47,55 @@ int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, s
 	return 0;
 }
 
-void daemon_reload(struct daemon *d)
+int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err)
+{
+	struct policy_report rep = { .rows = NULL };
+	int r = load_policy(d, ret, ret_text, ret_n, &rep, err);
+
+	policy_report_done(&rep);
+	return r;
+}
+
+static void key_changed(void *arg, bool enrolled, struct str name, struct str vkey)
+{
+	struct daemon *d = arg;
+	struct refusal no;
+
+	oplog(OPLOG_INFO, "operator %.*s is %s", STR_ARG(name), enrolled ? "enrolled" : "revoked");
+	if (mediate_key(&d->m, enrolled, name, vkey, &no) < 0)
+		oplog(OPLOG_ERROR, "the change of operators is not in the log: %s", no.err.msg);
+}
+
+static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t n, void *cookie, struct refusal *no)
+{
+	if (mediate_policy(&d->m, pol, STR_NONE, cookie, no) < 0) {
+		oplog(OPLOG_ERROR, "the policy stays as it was: %s", no->err.msg);
+		policy_free(pol);
+		free(text);
+		return no->err.code;
+	}
+	free(d->policy_text);
+	d->policy_text = text;
+	d->policy_text_n = n;
+	d->policy_loaded_ns = clock_now(&d->clock);
+	oplog(OPLOG_INFO, "policy %.*s loaded", STR_ARG(d->m.policy->name));
+	return 0;
+}
+
+int daemon_reload(struct daemon *d, struct policy_report *rep, void *cookie, struct refusal *no)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	struct policy *pol = NULL;
-	struct refusal no;
 	char *text = NULL, why[1400];
 	size_t n = 0;
-	int r = daemon_load_policy(d, &pol, &text, &n, &err);
 
-	if (r == 0) {
-		if (mediate_policy(&d->m, pol, STR_NONE, &no) == 0) {
-			free(d->policy_text);
-			d->policy_text = text;
-			d->policy_text_n = n;
-			d->policy_loaded_ns = clock_now(&d->clock);
-			oplog(OPLOG_INFO, "policy %.*s loaded", STR_ARG(d->m.policy->name));
-			return;
-		}
-		oplog(OPLOG_ERROR, "the policy stays as it was: %s", no.err.msg);
-		policy_free(pol);
-		free(text);
-		return;
-	}
+	if (operators_load(d->operators, d->opt->operators, key_changed, d, &err) < 0)
+		oplog_error("the operators stay as they were", &err);
+	if (load_policy(d, &pol, &text, &n, rep, &err) == 0)
+		return take_policy(d, pol, text, n, cookie, no);
 	(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
 	oplog(OPLOG_ERROR, "the policy stays as it was: %s", why);
-	if (mediate_policy(&d->m, NULL, str_of(why), &no) < 0)
-		oplog(OPLOG_ERROR, "the refused reload is not in the log: %s", no.err.msg);
+	return mediate_policy(&d->m, NULL, str_of(why), cookie, no);
 }
 
 /* ---- key and log ---- */
@@ -178,14 +202,26 @@ struct secrets {
 	int64_t now;
 };
 
+/* One secret serves the whole tree. */
 static int take_secret(void *arg, const struct private_row *row, struct pawl_error *err)
 {
 	struct secrets *s = arg;
-	const struct session_state *who = state_session(s->st, row->tree);
+	const struct session_state *who;
+	int r = 0;
 
-	if (!who) /* ended and dropped: nothing of it can be asked any more */
+	if (!state_session(s->st, row->tree)) /* ended and dropped: nothing of it can be asked any more */
 		return 0;
-	return sessions_add(s->d->sessions, who->id, row->secret, who->labels_text, add_sat(s->now, who->lease_ns), err);
+	for (uint64_t after = row->tree - 1; r == 0 && (who = state_session_after(s->st, after)); after = who->id)
+		if (who->root == row->tree)
+			r = sessions_add(s->d->sessions, who->id, row->secret, who->labels_text, add_sat(s->now, who->lease_ns), err);
+	return r;
+}
+
+static int take_value(void *arg, const struct private_row *row, struct pawl_error *err)
+{
+	struct secrets *s = arg;
+
+	return state_card_by_id(s->st, row->seq) ? reviews_args_put(s->d->reviews, row->seq, row->value, err) : 0;
 }
 
 /* A live session without its secret could no longer compare its calls with those before: it ends instead of starting over. */
@@ -342,14 +378,20 @@ static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, st
 	if (r == 0)
 		r = sessions_new(&d->sessions, err);
 	if (r == 0)
+		r = reviews_new(&d->reviews, err);
+	if (r == 0)
+		r = operators_new(&d->operators, err);
+	if (r == 0)
 		r = private_each(d->priv, take_secret, &secrets, err);
+	if (r == 0)
+		r = private_values(d->priv, take_value, &secrets, err);
 	if (r == 0)
 		r = committer_new(&cc, &d->committer, err);
 	if (r == 0)
 		r = state_clone(rp->st, &durable, err);
 	if (r < 0)
 		return r;
-	d->m = (struct mediator){ .clock = &d->clock, .journal = d->journal, .committer = d->committer, .sessions = d->sessions,
+	d->m = (struct mediator){ .clock = &d->clock, .journal = d->journal, .committer = d->committer, .sessions = d->sessions, .reviews = d->reviews,
 				  .resolver = resolver, .done = done, .policy = pol, .state = rp->st, .durable = durable };
 	mediate_init(&d->m);
 	d->m_up = true;
@@ -383,7 +425,9 @@ int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, 
 	if (r == 0)
 		r = write_start(d, err);
 	if (r == 0)
-		r = private_mark(d->priv, state_next_seq(d->m.durable), err);
+		r = private_mark(d->priv, state_next_seq(d->m.durable), err); /* the committer's queue is empty: the store is ours */
+	if (r == 0)
+		r = operators_load(d->operators, d->opt->operators, key_changed, d, err);
 	if (!d->m_up)
 		policy_free(pol);
 	state_free(rp.st);
@@ -400,6 +444,8 @@ void daemon_close(struct daemon *d)
 	if (d->m_up)
 		mediate_end(&d->m);
 	sessions_free(d->sessions);
+	reviews_free(d->reviews);
+	operators_free(d->operators);
 	journal_close(d->journal);
 	private_close(d->priv);
 	sign_key_free(d->key);

@@ -29,18 +29,27 @@ static int64_t need(const struct facts *f, enum unit unit)
 	return 0;
 }
 
+int64_t budget_window(const struct budget *b, const struct ledger_state *led, int64_t now)
+{
+	return led->window_end > now ? led->window_end : window_end(&b->every, now);
+}
+
 /* opened: of the session whose age a time budget looks at. */
 static void draw(struct question *q, int budget, struct ledger_key key, enum unit unit, int64_t limit, int64_t opened)
 {
 	struct judgement *j = q->j;
 	struct ledger_state led;
+	int64_t end;
 
 	if (j->n_draws == PAWL_MAX_LEDGERS) {
 		q->draws_cut = true;
 		return;
 	}
 	key.unit = unit;
-	led = state_ledger(q->st, &key);
+	led = state_ledger(q->st, &key, q->now);
+	end = budget < 0 ? 0 : budget_window(&q->pol->budgets[budget], &led, q->now);
+	if (end && led.window_end == 0) /* a reload gave the budget its first window, which starts empty */
+		led = (struct ledger_state){ .granted = 0 };
 	q->budget_of[j->n_draws] = (int16_t)budget;
 	j->draws[j->n_draws++] = (struct draw){
 		.key = key,
@@ -49,6 +58,7 @@ static void draw(struct question *q, int budget, struct ledger_key key, enum uni
 		.used = unit == UNIT_TIME ? q->now - opened : add_sat(led.spent, led.reserved),
 		.limit = limit,
 		.granted = led.granted,
+		.window_end = end,
 	};
 }
 
@@ -171,87 +181,84 @@ static void too_much(const struct question *q, const struct draw *d, struct reas
 		       d->amount > 0 ? needs : "something to be left (zero_cost: deny)");
 }
 
-static enum verdict too_old(const struct question *q, const struct draw *d, enum verdict then, struct reason *why)
+/* Nothing can be granted to a clock: where a person may be asked about it, the approval alone answers. */
+static void too_old(struct question *q, const struct draw *d, enum verdict then)
 {
 	char age[AMOUNT_TEXT], limit[AMOUNT_TEXT];
+	struct reason why;
 
 	if (d->used < add_sat(d->limit, d->granted))
-		return VERDICT_ALLOW;
-	numbers(d, REASON_BUDGET, why);
-	amount_text(q, UNIT_TIME, why->counter / NS_PER_SEC * NS_PER_SEC, true, age);
-	amount_text(q, UNIT_TIME, why->limit, true, limit);
-	(void)snprintf(why->message, sizeof(why->message),
+		return;
+	numbers(d, REASON_BUDGET, &why);
+	amount_text(q, UNIT_TIME, why.counter / NS_PER_SEC * NS_PER_SEC, true, age);
+	amount_text(q, UNIT_TIME, why.limit, true, limit);
+	(void)snprintf(why.message, sizeof(why.message),
 		       "%.*s: the session is %s old; it may ask for %s. Open a new session", STR_ARG(d->key.budget),
 		       age, limit);
-	return then;
+	law_found(q, then, &why);
 }
 
-static enum verdict unknown(const struct question *q, const struct draw *d, struct reason *why)
+static void unknown(struct question *q, const struct draw *d)
 {
+	struct reason why = { .code = REASON_BUDGET, .rule = d->key.budget };
 	bool money = d->unit == UNIT_MONEY;
 
-	*why = (struct reason){ .code = REASON_BUDGET, .rule = d->key.budget };
-	(void)snprintf(why->message, sizeof(why->message), "%s unknown: %.*s draws from %.*s; send estimate.%s%s",
+	(void)snprintf(why.message, sizeof(why.message), "%s unknown: %.*s draws from %.*s; send estimate.%s%s",
 		       money ? "cost" : "tokens", q->f->tool.n > 48 ? 48 : (int)q->f->tool.n, q->f->tool.p,
 		       STR_ARG(d->key.budget), money ? "money" : "tokens",
 		       money ? ", or give the tool cost or default_cost in the policy" : "");
-	return VERDICT_DENY;
+	law_found(q, VERDICT_DENY, &why);
 }
 
-static enum verdict fits(const struct question *q, const struct draw *d, const struct budget *b, struct reason *why)
+static void below_floor(struct question *q, const struct draw *d, int64_t rest, int64_t floor)
+{
+	char left[AMOUNT_TEXT], least[AMOUNT_TEXT];
+	struct reason why;
+
+	numbers(d, REASON_FLOOR, &why);
+	amount_text(q, d->unit, rest, true, left);
+	amount_text(q, d->unit, floor, true, least);
+	(void)snprintf(why.message, sizeof(why.message),
+		       "%.*s would have %s left after this call; below its floor of %s a person is asked",
+		       STR_ARG(d->key.budget), left, least);
+	law_found(q, VERDICT_REVIEW, &why);
+}
+
+static void must_fit(struct question *q, const struct draw *d, const struct budget *b)
 {
 	enum verdict then = b && b->then == VERDICT_REVIEW ? VERDICT_REVIEW : VERDICT_DENY;
 	int64_t limit = add_sat(d->limit, d->granted), after = add_sat(d->used, d->amount);
-	char left[AMOUNT_TEXT], floor[AMOUNT_TEXT];
+	struct reason why;
 
-	if (d->unit == UNIT_TIME)
-		return too_old(q, d, then, why);
-	if (d->unit == UNIT_MONEY && !q->f->cost_known)
-		return unknown(q, d, why);
-	if (d->unit == UNIT_TOKENS && !q->f->tokens_known && q->f->kind == CALL_LLM)
-		return unknown(q, d, why);
-	if (d->amount == 0) { /* takes nothing: only a budget that says so refuses it, and only when nothing is left */
+	if (d->unit == UNIT_TIME) {
+		too_old(q, d, then);
+	} else if ((d->unit == UNIT_MONEY && !q->f->cost_known) ||
+		   (d->unit == UNIT_TOKENS && !q->f->tokens_known && q->f->kind == CALL_LLM)) {
+		unknown(q, d);
+	} else if (d->amount == 0) {
+		/* takes nothing: only a budget that says so refuses it, and only when nothing is left */
 		if (!b || !b->zero_cost_deny || d->used < limit)
-			return VERDICT_ALLOW;
-		too_much(q, d, why);
-		return then;
+			return;
+		too_much(q, d, &why);
+		law_found(q, then, &why);
+	} else if (after > limit || after == INT64_MAX) {
+		too_much(q, d, &why);
+		law_found_firm(q, then, &why); /* a yes adds to no ledger: a grant does, and then it fits */
+	} else if (b && limit - after < b->floor) {
+		below_floor(q, d, limit - after, b->floor);
 	}
-	if (after > limit || after == INT64_MAX) {
-		too_much(q, d, why);
-		return then;
-	}
-	if (!b || limit - after >= b->floor)
-		return VERDICT_ALLOW;
-	numbers(d, REASON_FLOOR, why);
-	amount_text(q, d->unit, limit - after, true, left);
-	amount_text(q, d->unit, b->floor, true, floor);
-	(void)snprintf(why->message, sizeof(why->message),
-		       "%.*s would have %s left after this call; below its floor of %s a person is asked",
-		       STR_ARG(d->key.budget), left, floor);
-	return VERDICT_REVIEW;
 }
 
-/* Among equals a budget that is used up is named before one whose floor is reached, then the first in the policy. */
-enum verdict budget_law(const struct question *q, struct reason *why)
+/* Among equals the first in the policy is named. */
+void budget_law(struct question *q)
 {
-	enum verdict worst = VERDICT_ALLOW;
-
 	if (q->draws_cut) {
-		*why = (struct reason){ .code = REASON_BUDGET };
-		(void)snprintf(why->message, sizeof(why->message), "more than %d ledgers match this call",
-			       PAWL_MAX_LEDGERS);
-		return VERDICT_DENY;
-	}
-	for (size_t i = 0; i < q->j->n_draws; i++) {
-		const struct budget *b = q->budget_of[i] < 0 ? NULL : &q->pol->budgets[q->budget_of[i]];
-		struct reason here = { .code = REASON_OK };
-		enum verdict got = fits(q, &q->j->draws[i], b, &here);
+		struct reason why = { .code = REASON_BUDGET };
 
-		if (got > worst ||
-		    (got == worst && got != VERDICT_ALLOW && why->code == REASON_FLOOR && here.code == REASON_BUDGET)) {
-			worst = got;
-			*why = here;
-		}
+		(void)snprintf(why.message, sizeof(why.message), "more than %d ledgers match this call",
+			       PAWL_MAX_LEDGERS);
+		law_found(q, VERDICT_DENY, &why);
 	}
-	return worst;
+	for (size_t i = 0; i < q->j->n_draws; i++)
+		must_fit(q, &q->j->draws[i], q->budget_of[i] < 0 ? NULL : &q->pol->budgets[q->budget_of[i]]);
 }

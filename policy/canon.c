@@ -2,6 +2,7 @@
  * Owns nothing; memory only for objects with more members than fit on the stack. Recursion is bounded by json_parse().
  */
 #include "policy/canon.h"
+#include "policy/space.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,8 +23,8 @@ struct place { /* the keys above a value; arrays have none, so that a path goes 
 };
 
 struct canon {
-	const struct str *drop;
-	size_t n_drop;
+	const struct str *drop, *fold;
+	size_t n_drop, n_fold;
 	struct buf *out;
 };
 
@@ -246,10 +247,10 @@ static bool path_names(struct str path, const struct place *at)
 	return false;
 }
 
-static bool dropped(const struct canon *c, const struct place *at)
+static bool named(const struct str *paths, size_t n, const struct place *at)
 {
-	for (size_t i = 0; i < c->n_drop; i++)
-		if (path_names(c->drop[i], at))
+	for (size_t i = 0; i < n; i++)
+		if (path_names(paths[i], at))
 			return true;
 	return false;
 }
@@ -264,7 +265,7 @@ static void canon_members(const struct canon *c, const struct member *m, size_t 
 	for (size_t i = 0; i < n; i++) {
 		struct place here = { at, m[i].key };
 
-		if (c->n_drop && dropped(c, &here))
+		if (named(c->drop, c->n_drop, &here))
 			continue;
 		buf_member(c->out, first, m[i].key);
 		first = false;
@@ -292,6 +293,15 @@ static void canon_object(const struct canon *c, const struct json *j, const stru
 		free(m);
 }
 
+static void canon_text(const struct canon *c, struct str s, const struct place *at)
+{
+	size_t from = c->out->n;
+
+	buf_json(c->out, s);
+	if (c->n_fold && buf_ok(c->out) && named(c->fold, c->n_fold, at))
+		space_fold(c->out, from);
+}
+
 static void canon_value(const struct canon *c, const struct json *j, const struct place *at)
 {
 	char t[32];
@@ -313,7 +323,7 @@ static void canon_value(const struct canon *c, const struct json *j, const struc
 		buf_add(c->out, t, canon_double(json_real(j), t));
 		break;
 	case JSON_KIND_STRING:
-		buf_json(c->out, json_string(j));
+		canon_text(c, json_string(j), at);
 		break;
 	case JSON_KIND_ARRAY:
 		buf_putc(c->out, '[');
@@ -332,7 +342,13 @@ static void canon_value(const struct canon *c, const struct json *j, const struc
 
 void canon_json(const struct json *j, const struct str *drop, size_t n_drop, struct buf *out)
 {
-	struct canon c = { drop, n_drop, out };
+	canon_json_fold(j, drop, n_drop, NULL, 0, out);
+}
+
+void canon_json_fold(const struct json *j, const struct str *drop, size_t n_drop, const struct str *fold, size_t n_fold,
+		     struct buf *out)
+{
+	struct canon c = { drop, fold, n_drop, n_fold, out };
 
 	canon_value(&c, j, NULL);
 }

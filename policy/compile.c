@@ -1,6 +1,6 @@
 /* policy/compile.c - policy_load(): text to struct policy, or every problem of the file with its place.
  * A policy is handed out only when there was no error at all; what it holds lives in one box. Nothing here reads a file
- * or a clock. */
+ * (but through the caller's struct policy_files) or a clock. */
 #include "policy/compile.h"
 
 #include "daemon/base/buf.h"
@@ -73,6 +73,8 @@ static void compile_all(struct loader *ld, const struct ynode *root)
 	pol->attended = true;
 	pol->sessions = (struct session_caps){ .open = 1024, .depth = 4, .calls = 10000, .lease_ns = 60 * NS_PER_SEC };
 	pol->limits = (struct rate_limit){ .per_second = 200, .burst = 400 };
+	pol->reviews =
+	    (struct review_rules){ .timeout_ns = 600 * NS_PER_SEC, .pending = 20, .abort_hold_ns = 60 * NS_PER_SEC };
 	if (root->kind != YNODE_MAP) {
 		ld_error(ld, root, "a policy is a map that starts with pawl: 1");
 		return;
@@ -82,8 +84,10 @@ static void compile_all(struct loader *ld, const struct ynode *root)
 		ld_error(ld, root, "pawl: 1 is missing: it says which policy language this is");
 	compile_currency(ld);
 	compile_tools(ld);
+	compile_uses(ld);
 	compile_rules(ld);
 	compile_budgets(ld);
+	compile_breakers(ld);
 	compile_loops(ld);
 	compile_sessions(ld);
 	if (!ld->nomem && ld->rep->errors == 0)
@@ -139,6 +143,7 @@ static int load(struct loader *ld, struct str text, struct pawl_error *err)
 	if (r) {
 		ld_error(ld, root, "%s", err->msg);
 	} else {
+		uses_denied(ld);
 		lint_index(ld);
 		(void)crypto_hash_sha256(ld->pol->hash, (const unsigned char *)text.p, text.n);
 	}
@@ -168,7 +173,13 @@ static int first_error(const struct policy_report *rep, struct pawl_error *err)
 int policy_load(struct str text, const char *file, struct policy **ret, struct policy_report *rep,
 		struct pawl_error *err)
 {
-	struct loader ld = { .rep = rep };
+	return policy_load_with(text, file, NULL, ret, rep, err);
+}
+
+int policy_load_with(struct str text, const char *file, const struct policy_files *files, struct policy **ret,
+		     struct policy_report *rep, struct pawl_error *err)
+{
+	struct loader ld = { .rep = rep, .files = files };
 	struct pawl_error inner;
 	int r;
 

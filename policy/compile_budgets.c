@@ -1,9 +1,14 @@
-/* policy/compile_budgets.c - `budgets`: whose, how much of what, and which tools draw from it. */
+/* policy/compile_budgets.c - `budgets`: whose, how much of what in which window, and which tools draw from it. */
 #include "policy/compile.h"
+#include "policy/money.h"
+#include "policy/zone.h"
+
+#define SPAN_LEAST NS_PER_SEC
+#define SPAN_MOST  (366 * 86400 * NS_PER_SEC)
 
 struct budget_draft {
 	struct budget budget; /* first: the schema stores by offset */
-	const struct ynode *per, *limit, *floor, *match, *zero_cost;
+	const struct ynode *node[BUDGET_NODES];
 };
 
 /* Also of the loop rules: the row says where the verdict lies. */
@@ -15,104 +20,163 @@ void set_then(struct loader *ld, void *obj, const struct schema_value *v)
 	memcpy((char *)obj + v->row->offset, &then, sizeof(then));
 }
 
-void set_per(struct loader *ld, void *obj, const struct schema_value *v)
-{
-	(void)ld;
-	((struct budget_draft *)obj)->per = v->node;
-}
-
-void set_match(struct loader *ld, void *obj, const struct schema_value *v)
-{
-	(void)ld;
-	((struct budget_draft *)obj)->match = v->node;
-}
-
-void set_amount(struct loader *ld, void *obj, const struct schema_value *v)
+void set_budget_node(struct loader *ld, void *obj, const struct schema_value *v)
 {
 	struct budget_draft *d = obj;
 
 	(void)ld;
-	if (v->row->number == 0) {
-		d->limit = v->node;
-	} else if (v->row->number == 1) {
-		d->floor = v->node;
-	} else {
-		d->zero_cost = v->node;
+	d->node[v->row->number] = v->node;
+	if (v->row->number == BUDGET_ZERO_COST)
 		d->budget.zero_cost_deny = v->number == 1;
-	}
 }
 
-static bool scope_word(struct str s, enum scope *ret)
+static void compile_per(struct loader *ld, struct budget_draft *d, const struct ynode *key)
 {
-	static const char *const words[] = { [SCOPE_SESSION] = "session",
-					     [SCOPE_AGENT] = "agent",
-					     [SCOPE_TENANT] = "tenant",
-					     [SCOPE_GLOBAL] = "global" };
+	const struct ynode *node = d->node[BUDGET_PER];
+	struct per per;
 
-	for (size_t i = 0; i < PAWL_LEN(words); i++)
-		if (str_is(s, words[i])) {
-			*ret = (enum scope)i;
-			return true;
-		}
-	return false;
+	if (!node) {
+		ld_error(ld, key, "budget %s needs per:", QUOTED(key->text));
+		return;
+	}
+	if (!value_per(node, &per) || !per.has_scope)
+		ld_error(ld, node, "per is session, agent, tenant or global; or a list of one of them and tool");
+	d->budget.scope = per.scope;
+	d->budget.per_tool = per.tool;
 }
 
-static void compile_per(struct loader *ld, struct budget_draft *d)
+static void compile_time(struct loader *ld, const struct budget_draft *d, const struct ynode *key)
 {
-	const struct ynode *per = d->per, *e = per->kind == YNODE_LIST ? per->first : per;
-	size_t scopes = 0, tools = 0, n = per->kind == YNODE_LIST ? per->n : 1;
+	const struct ynode *every = d->node[BUDGET_EVERY], *grant = d->node[BUDGET_GRANT_MAX];
 
-	for (size_t i = 0; i < n; i++, e = e->next) {
-		struct str word = e->kind == YNODE_TEXT ? e->text : STR("");
-
-		if (scope_word(word, &d->budget.scope))
-			scopes++;
-		else if (per->kind == YNODE_LIST && str_is(word, "tool"))
-			tools++;
-	}
-	d->budget.per_tool = tools == 1;
-	if (scopes != 1 || tools > 1 || scopes + tools != n)
-		ld_error(ld, per, "per is session, agent, tenant or global; or a list of one of them and tool");
+	if (d->node[BUDGET_PER] && (d->budget.scope != SCOPE_SESSION || d->budget.per_tool))
+		ld_error(ld, key, "a limit in time is the age of a session: write per: session");
+	if (every)
+		ld_error(ld, every, "a limit in time is the age of a session: it has no window");
+	if (grant)
+		ld_error(ld, grant, "a limit in time is the age of a session: nobody can grant more of it");
 }
 
 static void compile_limit(struct loader *ld, struct budget_draft *d, const struct ynode *key)
 {
-	struct amount limit, floor;
+	const struct ynode *floor_node = d->node[BUDGET_FLOOR], *grant_node = d->node[BUDGET_GRANT_MAX];
+	struct amount limit, floor, grant;
 
-	if (!d->limit || !value_amount(ld, d->limit, &limit))
+	if (!d->node[BUDGET_LIMIT]) {
+		ld_error(ld, key, "budget %s needs limit:", QUOTED(key->text));
+		return;
+	}
+	if (!value_amount(ld, d->node[BUDGET_LIMIT], &limit))
 		return;
 	d->budget.unit = limit.unit;
 	d->budget.limit = limit.n;
 	if (limit.n <= 0)
-		ld_error(ld, d->limit, "a limit is more than 0: to refuse everything write a deny rule");
-	if (limit.unit == UNIT_TIME && d->per && (d->budget.scope != SCOPE_SESSION || d->budget.per_tool))
-		ld_error(ld, key, "a limit in time is the age of a session: write per: session");
-	if (d->zero_cost && (limit.unit == UNIT_TIME || limit.unit == UNIT_CALLS))
-		ld_warn(ld, d->zero_cost, "zero_cost says nothing about a budget in %s",
+		ld_error(ld, d->node[BUDGET_LIMIT], "a limit is more than 0: to refuse everything write a deny rule");
+	if (limit.unit == UNIT_TIME)
+		compile_time(ld, d, key);
+	if (d->node[BUDGET_ZERO_COST] && (limit.unit == UNIT_TIME || limit.unit == UNIT_CALLS))
+		ld_warn(ld, d->node[BUDGET_ZERO_COST], "zero_cost says nothing about a budget in %s",
 			limit.unit == UNIT_TIME ? "time" : "calls");
-	if (!d->floor || !value_amount(ld, d->floor, &floor))
-		return;
-	d->budget.floor = floor.n;
-	if (floor.unit != limit.unit)
-		ld_error(ld, d->floor, "floor and limit are of different units");
-	else if (floor.n >= limit.n)
-		ld_error(ld, d->floor, "a floor is below its limit: with this one every call would be a review");
+	if (floor_node && value_amount(ld, floor_node, &floor)) {
+		d->budget.floor = floor.n;
+		if (floor.unit != limit.unit)
+			ld_error(ld, floor_node, "floor and limit are of different units");
+		else if (floor.n >= limit.n)
+			ld_error(ld, floor_node,
+				 "a floor is below its limit: with this one every call would be a review");
+	}
+	if (grant_node && limit.unit != UNIT_TIME && value_amount(ld, grant_node, &grant)) {
+		d->budget.grant_max = grant.n;
+		if (grant.unit != limit.unit)
+			ld_error(ld, grant_node, "grant_max and limit are of different units");
+	}
 }
 
-/* Without `match` every tool draws from it. It is in the index like the others, so that nobody has to ask twice. */
-static void compile_everything(struct loader *ld, const struct ynode *key, struct index_entry proto)
+/* ---- windows ---- */
+
+static const struct zone *zone_known(const struct loader *ld, struct str name)
 {
-	const struct ynode star = { .kind = YNODE_TEXT, .text = STR("*"), .line = key->line, .column = key->column };
-
-	compile_entry(ld, &star, proto);
-	if (ld->n_entries && ld->entries[ld->n_entries - 1].node == &star)
-		ld->entries[ld->n_entries - 1].node = key;
+	for (const struct zone_link *l = ld->zones; l; l = l->next)
+		if (str_eq(l->zone->name, name))
+			return l->zone;
+	return NULL;
 }
+
+static void zone_read(struct loader *ld, const struct ynode *node, const struct zone **ret)
+{
+	char path[sizeof(ZONE_FOLDER) + ZONE_MAX_NAME], *bytes = NULL;
+	struct zone_link *link = arena_array(&ld->tmp, 1, sizeof(*link));
+	struct pawl_error err = { 0 };
+	size_t n = 0;
+	int r;
+
+	memcpy(path, ZONE_FOLDER, sizeof(ZONE_FOLDER));
+	memcpy(path + sizeof(ZONE_FOLDER) - 1, node->text.p, node->text.n + 1);
+	r = ld->files->read(ld->files->arg, path, &bytes, &n, &err);
+	if (r < 0) {
+		if (r == PAWL_E_NOMEM)
+			ld->nomem = true;
+		else
+			ld_error(ld, node, "zone %s cannot be read: %s", QUOTED(node->text), err.msg);
+		return;
+	}
+	r = zone_parse((struct str){ bytes, n }, node->text, &ld->box->arena, ret, &err);
+	free(bytes);
+	if (r == PAWL_E_NOMEM)
+		ld->nomem = true;
+	else if (r < 0)
+		ld_error(ld, node, "zone %s: %s", QUOTED(node->text), err.msg);
+	if (r < 0 || !link)
+		return;
+	*link = (struct zone_link){ ld->zones, *ret };
+	ld->zones = link;
+}
+
+static void compile_zone(struct loader *ld, const struct ynode *node, const struct zone **ret)
+{
+	if (str_is(node->text, "UTC"))
+		return;
+	if (!zone_name_good(node->text)) {
+		ld_error(ld, node, "%s: a time zone is named like Europe/Berlin or UTC", QUOTED(node->text));
+		return;
+	}
+	*ret = zone_known(ld, node->text);
+	if (*ret)
+		return;
+	if (ld->files)
+		zone_read(ld, node, ret);
+	else
+		ld_error(ld, node, "zone %s: no time zones can be read here, only UTC is known", QUOTED(node->text));
+}
+
+void compile_window(struct loader *ld, const struct ynode *every, const struct ynode *zone, struct window *ret)
+{
+	static const char *const words[] = {
+		[WINDOW_HOUR] = "hour", [WINDOW_DAY] = "day", [WINDOW_WEEK] = "week", [WINDOW_MONTH] = "month"
+	};
+
+	for (size_t i = WINDOW_HOUR; every && i < PAWL_LEN(words); i++)
+		if (str_is(every->text, words[i]))
+			ret->kind = (enum window_kind)i;
+	if (every && ret->kind == WINDOW_NONE) {
+		ret->kind = WINDOW_SPAN;
+		if (span_parse(every->text, &ret->span_ns, NULL) || ret->span_ns < SPAN_LEAST ||
+		    ret->span_ns > SPAN_MOST)
+			ld_error(ld, every, "every is hour, day, week, month, or a span from 1s to 366d such as 12h");
+	}
+	if (!zone)
+		return;
+	if (ret->kind < WINDOW_HOUR)
+		ld_error(ld, zone, "a zone says where an hour, day, week or month starts: write every: day");
+	compile_zone(ld, zone, &ret->zone);
+}
+
+/* ---- the whole ---- */
 
 static void compile_budget(struct loader *ld, const struct ynode *key, uint32_t index)
 {
 	struct budget_draft d = { .budget = { .then = VERDICT_DENY } };
-	struct index_entry proto = { .target = index, .budget = true };
+	struct index_entry proto = { .target = index, .kind = INDEX_BUDGET };
 
 	ld->budget_nodes[index] = key;
 	(void)value_id(ld, key, "budget name", &d.budget.id);
@@ -122,24 +186,13 @@ static void compile_budget(struct loader *ld, const struct ynode *key, uint32_t 
 		return;
 	}
 	schema_walk(ld, "budgets.*", key->value, &d);
-	if (d.per)
-		compile_per(ld, &d);
-	else
-		ld_error(ld, key, "budget %s needs per:", QUOTED(key->text));
-	if (!d.limit)
-		ld_error(ld, key, "budget %s needs limit:", QUOTED(key->text));
+	compile_per(ld, &d, key);
 	compile_limit(ld, &d, key);
-	d.budget.has_match = d.match != NULL;
+	compile_window(ld, d.node[BUDGET_EVERY], d.node[BUDGET_ZONE], &d.budget.every);
+	d.budget.has_match = d.node[BUDGET_MATCH] != NULL;
 	ld->pol->budgets[index] = d.budget;
-	if (!d.match)
-		compile_everything(ld, key, proto);
-	else if (d.match->kind == YNODE_TEXT)
-		compile_entry(ld, d.match, proto);
-	else if (d.match->kind == YNODE_MAP || d.match->n == 0)
-		ld_error(ld, d.match, "match is a tool's name, a pattern, or a list of them");
-	else
-		for (const struct ynode *e = d.match->first; e; e = e->next)
-			compile_entry(ld, e, proto);
+	compile_match(ld, d.node[BUDGET_MATCH], key, proto);
+	match_print(ld, INDEX_BUDGET, index, ld->pol->budgets[index].match);
 }
 
 void compile_budgets(struct loader *ld)

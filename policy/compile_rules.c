@@ -7,6 +7,7 @@ struct rule_draft {
 	const struct ynode *node;   /* the map */
 	const struct ynode *names;  /* the verdict key's list */
 	const struct ynode *second; /* a second verdict key */
+	const struct ynode *sticky, *headless;
 };
 
 void set_rule_id(struct loader *ld, void *obj, const struct schema_value *v)
@@ -38,12 +39,29 @@ void set_rule_when(struct loader *ld, void *obj, const struct schema_value *v)
 		d->rule->unless = c;
 }
 
+void set_rule_sticky(struct loader *ld, void *obj, const struct schema_value *v)
+{
+	struct rule_draft *d = obj;
+
+	(void)ld;
+	d->sticky = v->node;
+	d->rule->sticky = (enum stick)v->number; /* the words stand in its order */
+}
+
+void set_rule_headless(struct loader *ld, void *obj, const struct schema_value *v)
+{
+	struct rule_draft *d = obj;
+
+	d->headless = v->node;
+	if (str_is(v->node->text, "allow"))
+		ld_error(ld, v->node, "headless is deny: attended: false turns a review into deny, never into allow");
+	else if (!str_is(v->node->text, "deny"))
+		ld_error(ld, v->node, "headless is deny, not %s", QUOTED(v->node->text));
+}
+
 static bool has_key(const struct ynode *map, const char *key)
 {
-	for (const struct ynode *k = map->first; k; k = k->next)
-		if (str_is(k->text, key))
-			return true;
-	return false;
+	return value_at(map, key) != NULL;
 }
 
 /* An unknown key is told already, and is likely the verdict. */
@@ -55,12 +73,26 @@ static bool misspelt(const struct ynode *map)
 	return false;
 }
 
+/* How far a denial is remembered: one without condition is about the tool, one with a condition about that call. */
+static void compile_sticky(struct loader *ld, const struct rule_draft *d)
+{
+	struct rule *r = d->rule;
+
+	if (d->sticky && r->answer != VERDICT_DENY)
+		ld_error(ld, d->sticky, "sticky is how far a denial is remembered: this is no deny rule");
+	else if (!d->sticky && r->answer == VERDICT_DENY && !r->when && !r->unless)
+		r->sticky = STICK_SESSION;
+	if (d->headless && r->answer != VERDICT_REVIEW)
+		ld_warn(ld, d->headless, "headless says nothing about a rule that asks nobody");
+}
+
 static void compile_rule(struct loader *ld, const struct ynode *node, uint32_t index)
 {
 	struct rule_draft d = { .rule = &ld->pol->rules[index], .node = node };
 	struct index_entry proto = { .target = index };
 
 	d.rule->line = node->line;
+	ynode_print(node, d.rule->print);
 	ld->rule_nodes[index] = node;
 	if (node->kind != YNODE_MAP || node->n == 0) {
 		ld_error(ld, node, "a rule is a map: {id: NAME, allow: [TOOLS]}");
@@ -75,6 +107,7 @@ static void compile_rule(struct loader *ld, const struct ynode *node, uint32_t i
 		ld_error(ld, node, "a rule needs allow, review or deny");
 	if (!d.names)
 		return;
+	compile_sticky(ld, &d);
 	if (d.names->n == 0)
 		ld_error(ld, d.names, "a rule without tools can never fire");
 	proto.aliases_too = d.rule->answer != VERDICT_ALLOW;

@@ -198,3 +198,35 @@ void value_arg_paths(struct loader *ld, const struct ynode *list, const char *wh
 		*ret_n = n;
 	}
 }
+
+const struct ynode *value_at(const struct ynode *map, const char *key)
+{
+	for (const struct ynode *k = map->first; k; k = k->next)
+		if (str_is(k->text, key))
+			return k->value;
+	return NULL;
+}
+
+bool value_per(const struct ynode *node, struct per *ret)
+{
+	static const char *const words[] = { [SCOPE_SESSION] = "session",
+					     [SCOPE_AGENT] = "agent",
+					     [SCOPE_TENANT] = "tenant",
+					     [SCOPE_GLOBAL] = "global" };
+	const struct ynode *e = node->kind == YNODE_LIST ? node->first : node;
+	size_t n = node->kind == YNODE_LIST ? node->n : 1, scopes = 0, tools = 0;
+	struct per per = { .has_scope = false };
+
+	for (size_t i = 0; i < n; i++, e = e->next) {
+		tools += e->kind == YNODE_TEXT && str_is(e->text, "tool");
+		for (size_t k = 0; e->kind == YNODE_TEXT && k < PAWL_LEN(words); k++)
+			if (str_is(e->text, words[k])) {
+				per.scope = (enum scope)k;
+				scopes++;
+			}
+	}
+	per.has_scope = scopes == 1;
+	per.tool = tools == 1;
+	*ret = per;
+	return n > 0 && scopes <= 1 && tools <= 1 && scopes + tools == n;
+}

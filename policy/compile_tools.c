@@ -1,18 +1,19 @@
-/* policy/compile_tools.c - `tools`: canonical names, their aliases, what a call costs; and the list entries of rules
- * and budgets that speak of them. Owns the sorted table of names while loading. */
+/* policy/compile_tools.c - `tools`: canonical names, their aliases, what a call costs; and the list entries of rules,
+ * budgets and breakers that speak of them. Owns the sorted table of names while loading. */
 #include "policy/compile.h"
 #include "policy/money.h"
 
-#define PRICE_ABSURD (10000 * MONEY_PER_UNIT) /* a call: a price a million tokens in the wrong place looks like this \
-					       */
+#define PRICE_ABSURD                                                                                    \
+	(10000 * MONEY_PER_UNIT) /* a call: a price a million tokens in the wrong place looks like this \
+				  */
 #define PRICE_ODD (100 * MONEY_PER_UNIT)
 
 struct tool_draft {
 	struct tool tool; /* first: the schema stores by offset */
-	const struct ynode *aliases;
+	const struct ynode *aliases, *uses;
 };
 
-static bool fold(struct loader *ld, const struct ynode *node, struct str *ret)
+bool compile_name(struct loader *ld, const struct ynode *node, struct str *ret)
 {
 	char folded[PAWL_MAX_TOOL + 1];
 	struct pawl_error err;
@@ -37,6 +38,14 @@ void set_aliases(struct loader *ld, void *obj, const struct schema_value *v)
 	d->aliases = v->node;
 }
 
+void set_uses(struct loader *ld, void *obj, const struct schema_value *v)
+{
+	struct tool_draft *d = obj;
+
+	(void)ld;
+	d->uses = v->node;
+}
+
 void set_cost(struct loader *ld, void *obj, const struct schema_value *v)
 {
 	struct tool *t = &((struct tool_draft *)obj)->tool;
@@ -57,11 +66,14 @@ void set_cost(struct loader *ld, void *obj, const struct schema_value *v)
 	}
 }
 
-void set_volatile(struct loader *ld, void *obj, const struct schema_value *v)
+void set_tool_paths(struct loader *ld, void *obj, const struct schema_value *v)
 {
 	struct tool *t = &((struct tool_draft *)obj)->tool;
 
-	value_arg_paths(ld, v->node, v->row->key, &t->volatile_paths, &t->n_volatile);
+	if (v->row->number == 0)
+		value_arg_paths(ld, v->node, v->row->key, &t->volatile_paths, &t->n_volatile);
+	else
+		value_arg_paths(ld, v->node, v->row->key, &t->fold_paths, &t->n_fold);
 }
 
 static int by_name(const void *va, const void *vb)
@@ -84,7 +96,7 @@ static void add_name(struct loader *ld, const struct ynode *node, uint32_t tool,
 {
 	struct str name;
 
-	if (!fold(ld, node, &name))
+	if (!compile_name(ld, node, &name))
 		return;
 	if (!alias)
 		ld->pol->tools[tool].name = name;
@@ -116,7 +128,7 @@ static void refuse_shared(struct loader *ld)
 
 static void compile_tool(struct loader *ld, const struct ynode *key, uint32_t index)
 {
-	struct tool_draft d = { .tool = { .lease_ns = 15 * 60 * NS_PER_SEC } };
+	struct tool_draft d = { .tool = { .lease_ns = 15 * 60 * NS_PER_SEC, .denied_use = -1 } };
 
 	add_name(ld, key, index, false);
 	if (value_missing(key->value) || key->value->kind != YNODE_MAP) {
@@ -130,7 +142,9 @@ static void compile_tool(struct loader *ld, const struct ynode *key, uint32_t in
 	for (const struct ynode *e = d.aliases ? d.aliases->first : NULL; e; e = e->next)
 		add_name(ld, e, index, true);
 	d.tool.name = ld->pol->tools[index].name;
+	ynode_print(key, d.tool.print);
 	ld->pol->tools[index] = d.tool;
+	ld->use_nodes[index] = d.uses;
 }
 
 void compile_tools(struct loader *ld)
@@ -148,7 +162,8 @@ void compile_tools(struct loader *ld)
 	}
 	ld->pol->tools = ld_array(ld, map->n, sizeof(*ld->pol->tools));
 	ld->names = arena_array(&ld->tmp, rows, sizeof(*ld->names));
-	if (!ld->pol->tools || !ld->names)
+	ld->use_nodes = arena_array(&ld->tmp, map->n, sizeof(const struct ynode *));
+	if (!ld->pol->tools || !ld->names || !ld->use_nodes)
 		return;
 	ld->pol->n_tools = map->n;
 	for (const struct ynode *key = map->first; key; key = key->next)
@@ -227,7 +242,7 @@ void compile_entry(struct loader *ld, const struct ynode *node, struct index_ent
 
 	glob = node->kind == YNODE_TEXT &&
 	       (memchr(node->text.p, '*', node->text.n) || memchr(node->text.p, '?', node->text.n));
-	if (!(glob ? fold_glob(ld, node, &text) : fold(ld, node, &text)) || !entry_room(ld))
+	if (!(glob ? fold_glob(ld, node, &text) : compile_name(ld, node, &text)) || !entry_room(ld))
 		return;
 	known = glob ? NULL : tool_named(ld, text);
 	if (known && ld->pol->tools[known->tool].name.p)
@@ -237,4 +252,22 @@ void compile_entry(struct loader *ld, const struct ynode *node, struct index_ent
 		ld_failed(ld, node, r, &err);
 	else
 		ld->entries[ld->n_entries++] = (struct list_entry){ proto, node };
+}
+
+void compile_match(struct loader *ld, const struct ynode *match, const struct ynode *key, struct index_entry proto)
+{
+	const struct ynode star = { .kind = YNODE_TEXT, .text = STR("*"), .line = key->line, .column = key->column };
+
+	if (!match) { /* in the index like the others, so that nobody has to ask twice */
+		compile_entry(ld, &star, proto);
+		if (ld->n_entries && ld->entries[ld->n_entries - 1].node == &star)
+			ld->entries[ld->n_entries - 1].node = key;
+	} else if (match->kind == YNODE_TEXT) {
+		compile_entry(ld, match, proto);
+	} else if (match->kind == YNODE_MAP || match->n == 0) {
+		ld_error(ld, match, "match is a tool's name, a pattern, or a list of them");
+	} else {
+		for (const struct ynode *e = match->first; e; e = e->next)
+			compile_entry(ld, e, proto);
+	}
 }

@@ -69,21 +69,25 @@ struct subjects { /* the call, as conditions see it */
 #define SUBJECT_PATHS 8
 enum truth condition_eval(const struct condition *c, const struct subjects *s);
 
-/* ---- the index: which rules and budgets name a tool (match.c) ---- */
-/* A list entry of a rule or a budget's match. Deny and review globs match the canonical name or any alias; allow globs and
- * budget globs match the canonical name only. Names are folded and resolved through aliases by compile.c beforehand. */
+/* ---- the index: which rules, budgets and breakers name a tool (match.c) ---- */
+/* A list entry of a rule, or of a budget's or breaker's match. Deny and review globs match the canonical name or any alias; the
+ * others match the canonical name only. Names are folded and resolved through aliases by compile.c beforehand. */
+enum index_kind { INDEX_RULE, INDEX_BUDGET, INDEX_BREAKER };
 struct index_entry {
 	struct pattern pattern;
-	uint32_t target; /* rule index, or budget index */
-	bool budget;
+	uint32_t target; /* row of the policy's rules, budgets or breakers */
+	enum index_kind kind;
 	bool aliases_too; /* deny and review */
+};
+struct index_hits { /* bit i: row i of the policy's budgets, breakers */
+	uint32_t budgets, breakers;
 };
 PAWL_MUST_USE int name_index_new(const struct policy *pol, const struct index_entry *rows, size_t n, struct name_index **ret, struct pawl_error *err);
 void name_index_free(struct name_index *ix);
-/* Calls each() once a rule (ascending) that names the tool; returns the bit set of budgets. def may be NULL. aliases come from the
- * index itself (it copies the policy's alias table at build). */
-uint32_t name_index_find(const struct name_index *ix, struct str canonical, const struct tool *def,
-			 void (*each)(void *arg, uint32_t rule), void *arg);
+/* Calls each() once a rule (ascending) that names the tool; returns the bits of budgets and breakers. def may be NULL. aliases come
+ * from the index itself (it copies the policy's alias table at build). */
+struct index_hits name_index_find(const struct name_index *ix, struct str canonical, const struct tool *def,
+				  void (*each)(void *arg, uint32_t rule), void *arg);
 /* aliases: folded alias -> row of pol->tools; canonical names may be among them and are known anyway. Once, after name_index_new(); the
  * text is copied. PAWL_E_POLICY: one name for two tools. After a failure ix can only be freed. Of ix, pol->tools and the patterns' text
  * are borrowed until name_index_free(). */

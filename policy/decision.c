@@ -34,7 +34,7 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 {
 	struct entry_decision *d = &ret->decision;
 
-	*ret = (struct entry){ .kind = ENTRY_DECISION, .seq = seq, .now = now, .wall = wall };
+	*ret = (struct entry){ .kind = j->claim ? ENTRY_CLAIM : ENTRY_DECISION, .seq = seq, .now = now, .wall = wall };
 	copy_facts(pol, f, d);
 	d->call = rq->call;
 	d->model = rq->model;
@@ -51,8 +51,18 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 	d->settled = j->settled;
 	if (j->answer == VERDICT_ALLOW)
 		d->lease_until = add_sat(now, f->lease_ns);
+	d->polling = f->def && f->def->polling;
+	d->spends = j->spends;
+	d->breakers = j->breakers;
+	d->n_breakers = j->n_breakers;
+	memcpy(d->sticks, j->sticks, j->n_sticks * sizeof(d->sticks[0]));
+	d->n_sticks = j->n_sticks;
+	memcpy(d->trips, j->trips, j->n_trips * sizeof(d->trips[0]));
+	d->n_trips = j->n_trips;
 	if (j->answer == VERDICT_REVIEW) {
 		d->card = j->card ? j->card : seq;
-		d->card_until = j->card ? j->card_until : add_sat(now, LAW_CARD_TIMEOUT_NS);
+		d->card_until = j->card ? j->card_until : add_sat(now, pol->reviews.timeout_ns);
+		memcpy(d->asks, j->asks, j->n_asks * sizeof(d->asks[0]));
+		d->n_asks = j->n_asks;
 	}
 }

@@ -20,10 +20,13 @@
  *
  * - card: domain "pawl/card"; session number, canonical tool name, D(all arguments).
  *
- * - same: domain "pawl/same"; canonical tool name, D(arguments less the tool's `volatile`).
+ * - same: domain "pawl/same"; canonical tool name, D(arguments less the tool's `volatile`, folded).
  *
  * - repeat: domain "pawl/loop/repeat"; canonical tool name, and unless the rule says same: [tool],
- *   D(arguments less the tool's `volatile` and the rule's `ignore`).
+ *   D(arguments less the tool's `volatile` and the rule's `ignore`, folded).
+ *
+ * Folded: in a text that the tool's `fold_space` names each run of white space is one blank, and its ends have none.
+ * `key` and `card` speak of exactly what was asked, so they are never folded.
  *
  * `repeat` is 16 zero bytes when the policy has no repeat rule. Equal tokens mean equal calls inside a tree, and
  * nothing outside it. */
@@ -43,7 +46,7 @@
 struct look { /* for each candidate rule of the index */
 	const struct policy *pol;
 	const struct subjects *subjects;
-	struct rule_hit *hit;
+	struct facts *f;
 };
 
 static enum truth both(enum truth a, enum truth b)
@@ -63,16 +66,40 @@ static enum truth rule_applies(const struct rule *r, const struct subjects *s)
 	return both(holds, saved == TRUTH_FAILED ? TRUTH_FAILED : saved == TRUTH_YES ? TRUTH_NO : TRUTH_YES);
 }
 
+/* A deny rule that is remembered. Where there is no room for all of them, those that reach further stay: who is bound
+ * depends on them, and the nearer ones only name the same tool again. */
+static void stick(const struct policy *pol, uint32_t rule, struct facts *f)
+{
+	size_t weakest = 0;
+
+	if (f->n_sticks == PAWL_LEN(f->sticks)) {
+		for (size_t i = 1; i < f->n_sticks; i++)
+			if (pol->rules[f->sticks[i]].sticky <= pol->rules[f->sticks[weakest]].sticky)
+				weakest = i;
+		if (pol->rules[rule].sticky <= pol->rules[f->sticks[weakest]].sticky)
+			return;
+		f->n_sticks--;
+		memmove(f->sticks + weakest, f->sticks + weakest + 1, (f->n_sticks - weakest) * sizeof(f->sticks[0]));
+	}
+	assert(rule <= UINT16_MAX); /* a file has at most 50,000 values */
+	f->sticks[f->n_sticks++] = (uint16_t)rule;
+}
+
 static void look_at_rule(void *arg, uint32_t i)
 {
 	struct look *l = arg;
 	const struct rule *r = &l->pol->rules[i];
-	struct rule_hit *hit = &l->hit[r->answer];
+	struct rule_hit *hit = &l->f->hit[r->answer];
+	bool named = hit->rule >= 0 && !hit->by_failure; /* the first in the file that truly matched stands */
 	enum truth got;
 
-	if (hit->rule >= 0 && !hit->by_failure)
-		return; /* the first in the file that truly matched stands */
+	if (named && r->sticky == STICK_NEVER)
+		return;
 	got = rule_applies(r, l->subjects);
+	if (got == TRUTH_YES && r->sticky != STICK_NEVER)
+		stick(l->pol, i, l->f);
+	if (named)
+		return;
 	if (got == TRUTH_YES)
 		*hit = (struct rule_hit){ .rule = (int32_t)i };
 	else if (got == TRUTH_FAILED && r->answer != VERDICT_ALLOW && hit->rule < 0)
@@ -91,13 +118,17 @@ static void find_rules(const struct policy *pol, const struct request_call *rq, 
 			      .n_paths = &f->n_paths,
 			      .scratch = scratch,
 			      .memo = &memo };
-	struct look l = { pol, &s, f->hit };
+	struct look l = { pol, &s, f };
+	struct index_hits hits;
 
 	_Static_assert(PAWL_LEN(f->paths) == SUBJECT_PATHS, "facts and conditions disagree");
 	memo.n = 0;
 	for (size_t v = 0; v < PAWL_LEN(f->hit); v++)
 		f->hit[v] = (struct rule_hit){ .rule = -1 };
-	f->budgets = name_index_find(pol->index, f->tool, f->def, look_at_rule, &l);
+	f->n_sticks = 0;
+	hits = name_index_find(pol->index, f->tool, f->def, look_at_rule, &l);
+	f->budgets = hits.budgets;
+	f->breakers = hits.breakers;
 }
 
 /* ---- tokens ---- */
@@ -152,7 +183,7 @@ static void finish(const struct preimage *m, const uint8_t *secret, uint8_t out[
 
 /* ---- digests of arguments ---- */
 
-struct digests { /* equal ones are made once */
+struct digests {                               /* equal ones are made once */
 	uint8_t all[32], same[32], repeat[32]; /* all; less volatile; less volatile and ignored */
 };
 
@@ -160,17 +191,23 @@ struct drop {
 	struct str paths[MAX_DROP];
 	size_t n;
 	bool plain; /* all of them can be cut from the text */
+	const struct str *fold;
+	size_t n_fold;
 };
+
+static bool there(const struct json *args, struct str path)
+{
+	const char *dot = path.n ? memchr(path.p, '.', path.n) : NULL;
+
+	return json_get_str(args, (struct str){ path.p, dot ? (size_t)(dot - path.p) : path.n }) != NULL;
+}
 
 /* A path that names nothing here would leave the text as it is. Only the first step is looked at: a path kept in vain
  * costs time. */
 static bool drop_present(const struct json *args, const struct str *paths, size_t n, struct drop *d)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *dot = paths[i].n ? memchr(paths[i].p, '.', paths[i].n) : NULL;
-		struct str first = { paths[i].p, dot ? (size_t)(dot - paths[i].p) : paths[i].n };
-
-		if (!json_get_str(args, first))
+		if (!there(args, paths[i]))
 			continue;
 		if (d->n == PAWL_LEN(d->paths))
 			return false;
@@ -186,7 +223,9 @@ static bool digest_less(const struct json *args, const struct drop *d, size_t n_
 {
 	size_t whole = scratch->n;
 
-	if (d->plain)
+	if (d->n_fold)
+		canon_json_fold(args, d->paths, n_drop, d->fold, d->n_fold, scratch);
+	else if (d->plain)
 		cut_members(scratch, 0, whole, d->paths, n_drop);
 	else
 		canon_json(args, d->paths, n_drop, scratch);
@@ -205,8 +244,11 @@ static int digests_of(const struct policy *pol, const struct request_call *rq, c
 	size_t n_volatile;
 	bool ok;
 
-	d.n = 0;
+	d.n = d.n_fold = 0;
 	d.plain = true;
+	d.fold = def ? def->fold_paths : NULL;
+	for (size_t i = 0; def && i < def->n_fold && !d.n_fold; i++)
+		d.n_fold = there(rq->args, def->fold_paths[i]) ? def->n_fold : 0;
 	if (def && !drop_present(rq->args, def->volatile_paths, def->n_volatile, &d))
 		return pawl_fail_field(err, "args", "more than %d volatile members", MAX_DROP);
 	n_volatile = d.n;
@@ -218,7 +260,7 @@ static int digests_of(const struct policy *pol, const struct request_call *rq, c
 	if (ok)
 		keyed(secret, scratch->p, scratch->n, ret->all, sizeof(ret->all));
 	memcpy(ret->same, ret->all, sizeof(ret->same));
-	if (ok && n_volatile)
+	if (ok && (n_volatile || d.n_fold))
 		ok = digest_less(rq->args, &d, n_volatile, secret, scratch, ret->same);
 	memcpy(ret->repeat, ret->same, sizeof(ret->repeat));
 	if (ok && d.n > n_volatile)

@@ -1,6 +1,5 @@
 /* policy/judge.c - facts x state x now -> verdict. Pure: no I/O, no clock, no memory but the caller's.
- * All laws are asked and the strictest answer wins; the order of the table is the rank of the reason that is named
- * among equals. */
+ * All laws are asked and the strictest answer wins; one table ranks the reasons among equals. */
 #include "policy/laws.h"
 
 #include <stdio.h>
@@ -11,24 +10,110 @@ static enum verdict say(struct reason *why, enum verdict answer, enum reason_cod
 	return answer;
 }
 
-/* ---- replay: has this very call been answered before? ---- */
-
-static enum verdict doubt_law(const struct question *q, struct reason *why)
+static bool same_client(const struct question *q)
 {
-	if (!q->call || q->call->answer != VERDICT_ALLOW ||
-	    memcmp(q->call->client, q->f->client, sizeof(q->f->client)) == 0)
-		return VERDICT_ALLOW;
-	why->refers = q->call->seq;
-	(void)snprintf(why->message, sizeof(why->message),
-		       "another process was allowed this call (d_%llu) and has not reported: it may have run",
-		       (unsigned long long)q->call->seq);
-	return say(why, VERDICT_REVIEW, REASON_IN_DOUBT);
+	return memcmp(q->call->client, q->f->client, sizeof(q->f->client)) == 0;
 }
 
+/* ---- what laws find ---- */
+
+/* Which reason is named among equal verdicts: the lowest. 0 is for codes that no law uses. */
+static const uint8_t rank[REASON_COUNT] = {
+	[REASON_RULE] = 1,
+	[REASON_STICKY_DENIAL] = 2,
+	[REASON_TRANSITIVE] = 3,
+	[REASON_BREAKER_OPEN] = 4,
+	[REASON_LOOP_CYCLE] = 5,
+	[REASON_LOOP_ERROR] = 6,
+	[REASON_LOOP_RESULT] = 7,
+	[REASON_LOOP_SIMILAR] = 8,
+	[REASON_LOOP_REPEAT] = 9,
+	[REASON_BUDGET] = 10,
+	[REASON_FLOOR] = 11,
+	[REASON_IN_DOUBT] = 12,
+	[REASON_REVIEW_SKIPPED] = 13,
+	[REASON_REVIEW_ABORTED] = 14,
+	[REASON_REVIEW_TIMEOUT] = 15,
+	[REASON_POLICY_CHANGED] = 16,
+	[REASON_REVIEW_REQUIRED] = 17,
+	[REASON_DEFAULT] = 18,
+};
+
+static void found(struct question *q, enum verdict v, const struct reason *why)
+{
+	struct judgement *j = q->j;
+
+	if (v == VERDICT_UNSET)
+		v = VERDICT_DENY; /* a law that forgot to answer is a no */
+	if (v > j->answer || (v == j->answer && (j->why.code == REASON_OK || rank[why->code] < rank[j->why.code]))) {
+		j->answer = v;
+		j->why = *why;
+	}
+}
+
+static bool in_asks(const struct ask *asks, size_t n, const struct reason *why)
+{
+	for (size_t i = 0; i < n; i++)
+		if (asks[i].code == why->code && str_eq(asks[i].rule, why->rule))
+			return true;
+	return false;
+}
+
+static void add_ask(struct question *q, const struct reason *why)
+{
+	struct judgement *j = q->j;
+
+	if (in_asks(j->asks, j->n_asks, why))
+		return;
+	if (j->n_asks == PAWL_MAX_ASKS) {
+		q->asks_cut = true;
+		return;
+	}
+	j->asks[j->n_asks++] = (struct ask){ why->code, why->rule };
+}
+
+void law_found(struct question *q, enum verdict v, const struct reason *why)
+{
+	if (v == VERDICT_REVIEW) {
+		/* kept among the asks also when answered: if another reason remains, the next card asks for the whole
+		 */
+		add_ask(q, why);
+		if (q->approved && in_asks(q->approved->asks, q->approved->n_asks, why))
+			return;
+	}
+	found(q, v, why);
+}
+
+void law_found_firm(struct question *q, enum verdict v, const struct reason *why)
+{
+	if (v == VERDICT_REVIEW)
+		add_ask(q, why);
+	found(q, v, why);
+}
+
+/* ---- replay: has this very call been answered before? ---- */
+
+void doubt_law(struct question *q)
+{
+	struct reason why = { .code = REASON_IN_DOUBT };
+
+	if (!q->call || q->call->answer != VERDICT_ALLOW || same_client(q))
+		return;
+	why.refers = q->call->seq;
+	(void)snprintf(why.message, sizeof(why.message),
+		       "another process was allowed this call (d_%llu) and has not reported: it may have run",
+		       (unsigned long long)q->call->seq);
+	law_found(q, VERDICT_REVIEW, &why);
+}
+
+/* A claim that was refused may be tried again: nothing ran, and its approval is kept. */
 static bool is_replay(const struct question *q)
 {
-	return q->call && !q->call->settled && q->call->answer != VERDICT_REVIEW &&
-	       memcmp(q->call->client, q->f->client, sizeof(q->f->client)) == 0;
+	const struct call_state *c = q->call;
+
+	if (!c || c->settled || !same_client(q) || c->claim != (q->j->claim != 0))
+		return false;
+	return c->claim ? c->answer == VERDICT_ALLOW && c->card == q->j->claim : c->answer != VERDICT_REVIEW;
 }
 
 static const char *outcome_word(enum outcome o)
@@ -39,35 +124,70 @@ static const char *outcome_word(enum outcome o)
 	return (unsigned)o < OUTCOME_COUNT ? words[o] : "ended";
 }
 
+/* The decision by which a claim has taken what this question asks for; 0 = none has. */
+static uint64_t claimed_by(const struct question *q)
+{
+	const struct call_state *c = q->call, *by;
+	const struct card_state *joined;
+
+	if (q->j->claim) {
+		if (q->card && q->card->mode == CARD_SPENT)
+			return q->card->spent_by;
+		/* allowed to the very process that asks, and not by this claim: it must not run twice */
+		return c && c->answer == VERDICT_ALLOW && same_client(q) ? c->seq : 0;
+	}
+	if (!c)
+		return 0;
+	if (c->answer == VERDICT_ALLOW)
+		return c->claim ? c->seq : 0;
+	joined = c->card ? state_card_by_id(q->st, c->card) : NULL;
+	by = joined && joined->mode == CARD_SPENT ? state_decision(q->st, joined->spent_by) : NULL;
+	return by && by->claim ? by->seq : 0;
+}
+
 /* ---- what no other law can change: the session is over or used up, the call is answered. UNSET = go on ---- */
+
+static enum verdict over(const struct question *q, struct reason *why)
+{
+	static const enum reason_code code[] = { [SESSION_LIVE] = REASON_SESSION_CLOSED,
+						 [SESSION_ENDED_CLOSE] = REASON_SESSION_CLOSED,
+						 [SESSION_ENDED_STALE] = REASON_STALE_SESSION,
+						 [SESSION_ENDED_ABORT] = REASON_SESSION_ABORTED };
+	bool aborted = q->who && q->who->end == SESSION_ENDED_ABORT;
+
+	(void)snprintf(why->message, sizeof(why->message), "session s_%llu %s", (unsigned long long)q->f->session,
+		       aborted ? "was aborted by a person" : "is over: open a new one");
+	return say(why, VERDICT_DENY,
+		   q->who && (unsigned)q->who->end < PAWL_LEN(code) ? code[q->who->end] : REASON_SESSION_CLOSED);
+}
+
+static enum verdict used_up(const struct question *q, struct reason *why)
+{
+	int64_t calls = q->pol->sessions.calls;
+
+	why->has_numbers = true;
+	why->unit = UNIT_CALLS;
+	why->counter = q->who->decisions;
+	why->limit = calls;
+	why->rule = STR("calls");
+	(void)snprintf(why->message, sizeof(why->message),
+		       "session s_%llu has had %lld decisions; sessions.calls is %lld", (unsigned long long)q->who->id,
+		       (long long)q->who->decisions, (long long)calls);
+	return say(why, VERDICT_DENY, REASON_SESSION_LIMIT);
+}
 
 static enum verdict closed_question(const struct question *q, struct reason *why)
 {
-	const struct session_state *who = q->who;
-	int64_t calls = q->pol->sessions.calls;
-
-	if (!who || who->end != SESSION_LIVE) {
-		(void)snprintf(why->message, sizeof(why->message), "session s_%llu is over: open a new one",
-			       (unsigned long long)q->f->session);
-		return say(why, VERDICT_DENY,
-			   who && who->end == SESSION_ENDED_STALE ? REASON_STALE_SESSION : REASON_SESSION_CLOSED);
-	}
+	if (!q->who || q->who->end != SESSION_LIVE)
+		return over(q, why);
 	if (is_replay(q)) {
 		why->refers = q->call->seq;
 		q->j->replay = true;
 		return say(why, q->call->answer, REASON_OK);
 	}
-	if (who->decisions >= calls) { /* before already_settled: nothing may grow in such a session */
-		why->has_numbers = true;
-		why->unit = UNIT_CALLS;
-		why->counter = who->decisions;
-		why->limit = calls;
-		why->rule = STR("calls");
-		(void)snprintf(why->message, sizeof(why->message),
-			       "session s_%llu has had %lld decisions; sessions.calls is %lld",
-			       (unsigned long long)who->id, (long long)who->decisions, (long long)calls);
-		return say(why, VERDICT_DENY, REASON_SESSION_LIMIT);
-	}
+	if (q->who->decisions >=
+	    q->pol->sessions.calls) /* before already_settled: nothing may grow in such a session */
+		return used_up(q, why);
 	if (q->call && q->call->answer == VERDICT_ALLOW && q->call->settled) {
 		why->refers = q->call->seq;
 		q->j->settled = q->call->outcome;
@@ -76,110 +196,84 @@ static enum verdict closed_question(const struct question *q, struct reason *why
 			       (unsigned long long)q->call->seq, outcome_word(q->call->outcome));
 		return say(why, VERDICT_DENY, REASON_ALREADY_SETTLED);
 	}
-	return VERDICT_UNSET;
+	why->refers = claimed_by(q);
+	if (!why->refers)
+		return VERDICT_UNSET;
+	(void)snprintf(why->message, sizeof(why->message),
+		       "the permit for this call was handed out already (d_%llu): a new call needs a new id",
+		       (unsigned long long)why->refers);
+	return say(why, VERDICT_DENY, REASON_ALREADY_CLAIMED);
 }
 
 /* ---- rules and the default ---- */
 
-enum verdict rule_law(const struct question *q, struct reason *why)
+void rule_law(struct question *q)
 {
 	for (enum verdict v = VERDICT_DENY; v >= VERDICT_ALLOW; v--) {
 		const struct rule_hit *hit = &q->f->hit[v];
+		struct reason why = { .code = v == VERDICT_ALLOW ? REASON_OK : REASON_RULE };
 
 		if (hit->rule < 0)
 			continue;
-		why->rule = q->pol->rules[hit->rule].id;
-		if (v == VERDICT_ALLOW)
-			return say(why, v, REASON_OK);
-		(void)snprintf(why->message, sizeof(why->message), "rule %.*s %s %.*s%s", STR_ARG(why->rule),
-			       v == VERDICT_DENY ? "denies" : "asks a person about", STR_ARG(q->f->tool),
-			       hit->by_failure ? ": one of its conditions could not be decided, which counts as a match"
-					       : "");
-		return say(why, v, REASON_RULE);
+		why.rule = q->pol->rules[hit->rule].id;
+		if (v != VERDICT_ALLOW)
+			(void)snprintf(why.message, sizeof(why.message), "rule %.*s %s %.*s%s", STR_ARG(why.rule),
+				       v == VERDICT_DENY ? "denies" : "asks a person about", STR_ARG(q->f->tool),
+				       hit->by_failure
+					   ? ": one of its conditions could not be decided, which counts as a match"
+					   : "");
+		law_found(q, v, &why);
+		return;
 	}
-	return VERDICT_ALLOW;
 }
 
-enum verdict default_law(const struct question *q, struct reason *why)
+void default_law(struct question *q)
 {
+	struct reason why = { .code = REASON_DEFAULT };
 	enum verdict fallback = q->pol->fallback;
 
 	for (enum verdict v = VERDICT_ALLOW; v <= VERDICT_DENY; v++)
 		if (q->f->hit[v].rule >= 0)
-			return VERDICT_ALLOW;
+			return;
 	if (fallback == VERDICT_UNSET)
 		fallback = VERDICT_DENY; /* silence is no */
-	(void)snprintf(why->message, sizeof(why->message), "no rule fits this call of %.*s; the policy's default is %s",
+	(void)snprintf(why.message, sizeof(why.message), "no rule fits this call of %.*s; the policy's default is %s",
 		       STR_ARG(q->f->tool),
 		       fallback == VERDICT_ALLOW    ? "allow"
 		       : fallback == VERDICT_REVIEW ? "review"
 						    : "deny");
-	return say(why, fallback, REASON_DEFAULT);
+	law_found(q, fallback, &why);
 }
 
-/* ---- the table ---- */
+/* ---- all of it ---- */
 
-static law_check *const laws[] = { rule_law, loop_law, budget_law, doubt_law, default_law };
+static law_check *const laws[] = { rule_law,   denial_law, breaker_law, loop_law,
+				   budget_law, doubt_law,  review_law,  default_law };
 
-static void ask_all(const struct question *q, struct judgement *ret)
+/* Every deny rule that truly matched is remembered, whichever reason is named. */
+static void take_sticks(const struct question *q)
 {
-	struct reason why;
+	struct judgement *j = q->j;
 
-	for (size_t i = 0; i < PAWL_LEN(laws); i++) {
-		enum verdict got;
-
-		why = (struct reason){ .code = REASON_OK };
-		got = laws[i](q, &why);
-		if (got == VERDICT_UNSET)
-			got = VERDICT_DENY; /* a law that forgot to answer is a no */
-		if (got > ret->answer ||
-		    (ret->answer == VERDICT_ALLOW && (why.rule.p || why.message[0]))) { /* who allows is named too */
-			ret->answer = got;
-			ret->why = why;
-		}
-	}
-}
-
-/* The last step: who looks at a review? */
-static void settle_review(const struct question *q, struct judgement *ret)
-{
-	const struct card_state *card = state_card(q->st, q->f->session, q->f->card);
-	size_t n = strlen(ret->why.message);
-
-	if (!q->pol->attended) {
-		ret->answer = VERDICT_DENY;
-		(void)snprintf(ret->why.message + n, sizeof(ret->why.message) - n,
-			       "; nobody attends, so a review is a denial");
+	if (j->answer != VERDICT_DENY)
 		return;
+	for (size_t i = 0; i < q->f->n_sticks && i < PAWL_MAX_STICKS; i++) {
+		const struct rule *r = &q->pol->rules[q->f->sticks[i]];
+
+		if (r->sticky != STICK_NEVER)
+			j->sticks[j->n_sticks++] = (struct stick_fact){ r->sticky, q->f->tool, r->id };
 	}
-	if (card) {
-		ret->card = card->id;
-		ret->card_until = card->until;
-		return;
-	}
-	if (q->who->pending_cards < LAW_PENDING_CARDS)
-		return;
-	ret->answer = VERDICT_DENY;
-	ret->why = (struct reason){ .code = REASON_REVIEW_REQUIRED,
-				    .rule = STR("pending"),
-				    .has_numbers = true,
-				    .unit = UNIT_CALLS,
-				    .counter = q->who->pending_cards,
-				    .limit = LAW_PENDING_CARDS };
-	(void)snprintf(
-	    ret->why.message, sizeof(ret->why.message),
-	    "this call needs a review, and %lld of the session's calls wait for one already; the limit is %d",
-	    (long long)q->who->pending_cards, LAW_PENDING_CARDS);
 }
 
 /* The first call fixes the caller's own limits for this tool; later ones can only be tighter. */
-static void take_guard(struct question *q, struct judgement *ret)
+static void take_guard(struct question *q)
 {
 	const struct call_limits *l = &q->f->limits;
 	struct guard_state *g = &q->guard;
+	struct judgement *j = q->j;
 
 	*g = state_guard(q->st, q->f->session, q->f->tool);
-	ret->limits_ignored =
+	j->limits_ignored =
 	    (l->has_money && g->has_money && l->money > g->money) || (l->repeat && g->repeat && l->repeat > g->repeat);
 	if (l->has_money && (!g->has_money || l->money < g->money)) {
 		g->has_money = true;
@@ -187,34 +281,72 @@ static void take_guard(struct question *q, struct judgement *ret)
 	}
 	if (l->repeat && (!g->repeat || l->repeat < g->repeat))
 		g->repeat = l->repeat;
-	ret->has_guard_money = g->has_money;
-	ret->guard_money = g->money;
-	ret->guard_repeat = g->repeat;
+	j->has_guard_money = g->has_money;
+	j->guard_money = g->money;
+	j->guard_repeat = g->repeat;
+}
+
+static void take_card(struct question *q)
+{
+	q->newest = state_card(q->st, q->f->session, q->f->card);
+	q->card = q->j->claim ? state_card_by_id(q->st, q->j->claim) : q->newest;
+	/* A13: its waiter gave up before the answer came. The late approval is kept for a claim; whoever asks now is asked about anew. */
+	if (!q->j->claim && q->card && q->card->mode == CARD_RESUMED && q->card->claim_only)
+		q->card = NULL;
+	q->approved = q->card && q->card->mode == CARD_RESUMED && q->card->until > q->now ? q->card : NULL;
+}
+
+static void judge_any(struct question *q)
+{
+	struct judgement *j = q->j;
+
+	q->who = state_session(q->st, q->f->session);
+	q->call = state_call(q->st, q->f->session, q->f->call_hash, q->f->key, &j->call_reused);
+	take_guard(q);
+	take_card(q);
+	j->answer = closed_question(q, &j->why);
+	if (j->replay)
+		return;
+	budget_draws(q);
+	if (j->answer != VERDICT_UNSET)
+		return;
+	j->answer = VERDICT_ALLOW;
+	for (size_t i = 0; i < PAWL_LEN(laws); i++)
+		laws[i](q);
+	review_settle(q);
+	take_sticks(q);
+	breaker_effects(q);
+}
+
+/* The big arrays of both structs are written only as far as they are read. */
+static void start(struct question *q, const struct policy *pol, const struct state *st, const struct facts *f,
+		  uint64_t claim, int64_t now, struct judgement *ret)
+{
+	memset(ret, 0, offsetof(struct judgement, draws));
+	ret->n_draws = ret->n_sticks = ret->n_trips = ret->n_asks = ret->n_breakers = 0;
+	ret->spends = 0;
+	ret->claim = claim;
+	q->pol = pol;
+	q->st = st;
+	q->f = f;
+	q->now = now;
+	q->j = ret;
+	q->asks_cut = q->draws_cut = false;
 }
 
 void judge(const struct policy *pol, const struct state *st, const struct facts *f, int64_t now, struct judgement *ret)
 {
-	struct question q; /* budget_of[] is written by budget_draws() as far as it is read */
+	struct question q;
 
-	q.pol = pol;
-	q.st = st;
-	q.f = f;
-	q.who = state_session(st, f->session);
-	q.now = now;
-	q.j = ret;
-	q.draws_cut = false;
-	memset(ret, 0, offsetof(struct judgement, draws));
-	ret->n_draws = 0;
-	q.call = state_call(st, f->session, f->call_hash, f->key, &ret->call_reused);
-	take_guard(&q, ret);
-	ret->answer = closed_question(&q, &ret->why);
-	if (ret->replay)
-		return;
-	budget_draws(&q);
-	if (ret->answer != VERDICT_UNSET)
-		return;
-	ret->answer = VERDICT_ALLOW;
-	ask_all(&q, ret);
-	if (ret->answer == VERDICT_REVIEW)
-		settle_review(&q, ret);
+	start(&q, pol, st, f, 0, now, ret);
+	judge_any(&q);
+}
+
+void judge_claim(const struct policy *pol, const struct state *st, const struct facts *f, uint64_t card, int64_t now,
+		 struct judgement *ret)
+{
+	struct question q;
+
+	start(&q, pol, st, f, card, now, ret);
+	judge_any(&q);
 }

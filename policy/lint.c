@@ -89,7 +89,7 @@ static void cover_build(struct cover *c)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < ld->n_entries; i++)
-		if (!ld->entries[i].ix.budget && bare(&ld->pol->rules[ld->entries[i].ix.target]))
+		if (ld->entries[i].ix.kind == INDEX_RULE && bare(&ld->pol->rules[ld->entries[i].ix.target]))
 			c->rows[c->n++] = &ld->entries[i];
 	if (c->n)
 		qsort(c->rows, c->n, sizeof(*c->rows), by_pattern);
@@ -114,13 +114,14 @@ static void lint_shadowed(struct loader *ld)
 	cover_build(&c);
 	for (size_t i = 0; i < ld->n_entries; i++) { /* a rule's entries lie side by side */
 		const struct list_entry *e = &ld->entries[i];
-		const struct rule *own = &ld->pol->rules[e->ix.target];
+		const struct rule *own;
 		bool first = i == 0 || ld->entries[i - 1].ix.target != e->ix.target;
 		bool last = i + 1 == ld->n_entries || ld->entries[i + 1].ix.target != e->ix.target ||
-			    ld->entries[i + 1].ix.budget;
+			    ld->entries[i + 1].ix.kind != INDEX_RULE;
 
-		if (e->ix.budget)
-			break; /* budgets come after all rules */
+		if (e->ix.kind != INDEX_RULE)
+			break; /* those of budgets and breakers come after all rules' */
+		own = &ld->pol->rules[e->ix.target];
 		if (first || by)
 			by = covered_by(&c, e);
 		if (last && by)
@@ -135,8 +136,8 @@ static int by_entry(const void *va, const void *vb)
 	const struct list_entry *a = *(const struct list_entry *const *)va, *b = *(const struct list_entry *const *)vb;
 	int c;
 
-	if (a->ix.budget != b->ix.budget)
-		return a->ix.budget ? 1 : -1;
+	if (a->ix.kind != b->ix.kind)
+		return a->ix.kind < b->ix.kind ? -1 : 1;
 	if (a->ix.target != b->ix.target)
 		return a->ix.target < b->ix.target ? -1 : 1;
 	c = strcmp(a->ix.pattern.text.p, b->ix.pattern.text.p);
@@ -160,7 +161,7 @@ static void lint_twice(struct loader *ld)
 	for (size_t i = 1; i < ld->n_entries; i++) {
 		const struct list_entry *a = rows[i - 1], *b = rows[i];
 
-		if (a->ix.budget == b->ix.budget && a->ix.target == b->ix.target &&
+		if (a->ix.kind == b->ix.kind && a->ix.target == b->ix.target &&
 		    str_eq(a->ix.pattern.text, b->ix.pattern.text))
 			ld_warn(ld, b->node,
 				"%s is in this list already (names are compared in lower case, aliases count as their "
@@ -169,11 +170,64 @@ static void lint_twice(struct loader *ld)
 	}
 }
 
+/* ---- limits that nothing can run into ---- */
+
+static bool overlap(const struct pattern *a, const struct pattern *b)
+{
+	size_t n = a->prefix_n < b->prefix_n ? a->prefix_n : b->prefix_n;
+
+	if (a->prefix_n == a->text.n) /* a name */
+		return pattern_match(b, a->text);
+	if (b->prefix_n == b->text.n)
+		return pattern_match(a, b->text);
+	return memcmp(a->text.p, b->text.p, n) == 0; /* two globs: perhaps */
+}
+
+/* Does any tool that this policy speaks of fall under the entry? */
+static bool known_tool(const struct loader *ld, const struct pattern *p)
+{
+	for (size_t i = 0; i < ld->pol->n_tools; i++)
+		if (pattern_match(p, ld->pol->tools[i].name))
+			return true;
+	for (size_t i = 0; i < ld->n_entries && ld->entries[i].ix.kind == INDEX_RULE; i++)
+		if (overlap(p, &ld->entries[i].ix.pattern))
+			return true;
+	return false;
+}
+
+/* A misspelt `match` is a limit that never holds. Looked for in files of a usual size only: each entry is held against
+ * all others. */
+static void lint_matches_nothing(struct loader *ld)
+{
+	static const char *const kinds[] = { "rule", "budget", "breaker" };
+	bool hit = false;
+
+	if (ld->pol->fallback != VERDICT_DENY || (ld->n_entries + ld->pol->n_tools) > 4000)
+		return;
+	for (size_t i = 0; i < ld->n_entries; i++) {
+		const struct list_entry *e = &ld->entries[i], *next = i + 1 < ld->n_entries ? e + 1 : NULL;
+		bool budget = e->ix.kind == INDEX_BUDGET;
+
+		if (e->ix.kind == INDEX_RULE)
+			continue;
+		hit = hit || known_tool(ld, &e->ix.pattern) ||
+		      !(budget ? ld->pol->budgets[e->ix.target].has_match : ld->pol->breakers[e->ix.target].has_match);
+		if (next && next->ix.kind == e->ix.kind && next->ix.target == e->ix.target)
+			continue;
+		if (!hit)
+			ld_warn(
+			    ld, e->node, "%s %s matches no tool that this policy names", kinds[e->ix.kind],
+			    QUOTED(budget ? ld->pol->budgets[e->ix.target].id : ld->pol->breakers[e->ix.target].id));
+		hit = false;
+	}
+}
+
 void lint_policy(struct loader *ld)
 {
 	lint_budgets(ld);
 	lint_shadowed(ld);
 	lint_twice(ld);
+	lint_matches_nothing(ld);
 }
 
 static void count_rule(void *arg, uint32_t rule)
@@ -185,6 +239,7 @@ static void count_rule(void *arg, uint32_t rule)
 /* Needs the finished index. */
 void lint_index(struct loader *ld)
 {
+	lint_uses(ld);
 	if (ld->pol->fallback != VERDICT_DENY)
 		return;
 	for (size_t i = 0; i < ld->n_names; i++) {

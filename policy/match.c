@@ -1,6 +1,6 @@
-/* policy/match.c - the index of names: which rules and budgets speak of a tool, and which tool a name stands for.
- * Owns its tables and copies of the aliases. Borrows, for as long as the policy lives, the patterns' text and the names
- * of pol->tools. Must not look at conditions or arguments.
+/* policy/match.c - the index of names: which rules, budgets and breakers speak of a tool, and which tool a name stands
+ * for. Owns its tables and copies of the aliases. Borrows, for as long as the policy lives, the patterns' text and the
+ * names of pol->tools. Must not look at conditions or arguments.
  *
  * Patterns lie in slots by what they say literally: whole names in one kind of slot, globs by their prefix in another.
  * A lookup hashes the name once, byte by byte, and asks at each prefix length that occurs; so it costs the same beside
@@ -13,11 +13,11 @@
 #define INDEX_MAX_PAIRS (UINT32_C(4) << 20) /* tool x rule: 16 MiB; a policy beyond it is refused, not slow */
 #define NO_ROW          UINT32_MAX
 
-struct slot { /* entries with one literal prefix; budgets lie before rules, both ascending */
+struct slot { /* entries with one literal prefix; those of budgets and breakers lie before rules, ascending */
 	uint64_t hash;
 	struct str prefix;
 	bool whole;
-	uint32_t first, n_budgets, n; /* n 0 = free */
+	uint32_t first, n_bits, n; /* n 0 = free; n_bits: not of rules */
 };
 
 struct alias_slot {
@@ -26,7 +26,8 @@ struct alias_slot {
 };
 
 struct known { /* what a listed tool's rules are: ix->pairs[first .. first + n) */
-	uint32_t first, n, budgets;
+	uint32_t first, n;
+	struct index_hits hits;
 };
 
 struct name_index {
@@ -109,8 +110,8 @@ static int entry_order(const void *va, const void *vb)
 	by = a->pattern.prefix_n ? memcmp(a->pattern.text.p, b->pattern.text.p, a->pattern.prefix_n) : 0;
 	if (by != 0)
 		return by;
-	if (a->budget != b->budget)
-		return a->budget ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind > b->kind ? -1 : 1;
 	return a->target < b->target ? -1 : a->target > b->target;
 }
 
@@ -128,7 +129,7 @@ static void slots_fill(struct name_index *ix)
 		if (s->n == 0)
 			*s = (struct slot){ h, prefix, .whole = entry_whole(e), .first = (uint32_t)i };
 		s->n++;
-		s->n_budgets += e->budget;
+		s->n_bits += e->kind != INDEX_RULE;
 		if (!s->whole)
 			ix->lengths[prefix.n / 64] |= UINT64_C(1) << prefix.n % 64;
 	}
@@ -142,18 +143,19 @@ struct walk {
 struct found {
 	struct walk walks[PAWL_MAX_TOOL + 2];
 	size_t n;
-	uint32_t budgets;
+	struct index_hits hits;
 };
 
 static void found_add(const struct name_index *ix, const struct slot *s, struct str name, struct found *f)
 {
 	const struct index_entry *e = &ix->entries[s->first];
 
-	for (uint32_t i = 0; i < s->n_budgets; i++)
+	for (uint32_t i = 0; i < s->n_bits; i++)
 		if (pattern_match(&e[i].pattern, name))
-			f->budgets |= UINT32_C(1) << (e[i].target & 31);
-	if (s->n > s->n_budgets)
-		f->walks[f->n++] = (struct walk){ e + s->n_budgets, e + s->n };
+			*(e[i].kind == INDEX_BUDGET ? &f->hits.budgets : &f->hits.breakers) |= UINT32_C(1)
+											       << (e[i].target & 31);
+	if (s->n > s->n_bits)
+		f->walks[f->n++] = (struct walk){ e + s->n_bits, e + s->n };
 }
 
 static void find_slots(const struct name_index *ix, struct str name, struct found *f)
@@ -161,7 +163,7 @@ static void find_slots(const struct name_index *ix, struct str name, struct foun
 	uint64_t h = HASH_START;
 
 	f->n = 0;
-	f->budgets = 0;
+	f->hits = (struct index_hits){ 0, 0 };
 	if (name.n > PAWL_MAX_TOOL)
 		return;
 	for (size_t len = 0;; len++) {
@@ -179,9 +181,9 @@ static void find_slots(const struct name_index *ix, struct str name, struct foun
 		found_add(ix, slot_find(ix, h, name, true), name, f);
 }
 
-/* by_alias: only rules that look at aliases; the budgets are then not the caller's business. */
-static uint32_t find_name(const struct name_index *ix, struct str name, bool by_alias, void (*each)(void *, uint32_t),
-			  void *arg)
+/* by_alias: only rules that look at aliases; budgets and breakers are then not the caller's business. */
+static struct index_hits find_name(const struct name_index *ix, struct str name, bool by_alias,
+				   void (*each)(void *, uint32_t), void *arg)
 {
 	uint64_t next = 0; /* lowest rule that has not been reported */
 	struct found f;
@@ -202,7 +204,7 @@ static uint32_t find_name(const struct name_index *ix, struct str name, bool by_
 		next = (uint64_t)e->target + 1;
 		each(arg, e->target);
 	}
-	return f.budgets;
+	return f.hits;
 }
 
 /* ---- listed tools ---- */
@@ -257,7 +259,7 @@ static int known_build(struct name_index *ix, struct pawl_error *err)
 	if (ix->seen_words)
 		memset(ix->seen, 0, ix->seen_words * sizeof(*ix->seen));
 	for (size_t t = 0; r == 0 && t < ix->n_tools; t++) {
-		ix->known[t].budgets = find_name(ix, ix->tools[t].name, false, mark, ix);
+		ix->known[t].hits = find_name(ix, ix->tools[t].name, false, mark, ix);
 		for (; a < ix->n_aliases && ix->aliases[a].tool == t; a++)
 			(void)find_name(ix, ix->aliases[a].alias, true, mark, ix);
 		r = known_close(ix, &ix->known[t], err);
@@ -362,7 +364,7 @@ static int index_alloc(struct name_index *ix, const struct index_entry *rows, si
 	uint32_t top = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (!rows[i].budget && rows[i].target > top)
+		if (rows[i].kind == INDEX_RULE && rows[i].target > top)
 			top = rows[i].target;
 	ix->slot_mask = size - 1;
 	ix->seen_words = n ? top / 64 + (size_t)1 : 0;
@@ -423,8 +425,8 @@ void name_index_free(struct name_index *ix)
 	free(ix);
 }
 
-uint32_t name_index_find(const struct name_index *ix, struct str canonical, const struct tool *def,
-			 void (*each)(void *arg, uint32_t rule), void *arg)
+struct index_hits name_index_find(const struct name_index *ix, struct str canonical, const struct tool *def,
+				  void (*each)(void *arg, uint32_t rule), void *arg)
 {
 	const struct known *k;
 
@@ -433,7 +435,7 @@ uint32_t name_index_find(const struct name_index *ix, struct str canonical, cons
 	k = &ix->known[def - ix->tools];
 	for (uint32_t i = 0; i < k->n; i++)
 		each(arg, ix->pairs[k->first + i]);
-	return k->budgets;
+	return k->hits;
 }
 
 struct str tool_canonical(const struct policy *pol, struct str folded, const struct tool **ret_tool)

@@ -1,135 +1,9 @@
 /* policy/state_apply.c - the only way state changes: state_apply(state, entry). Knows no policy and no clock; whatever
  * it does is stated by the entry or follows from the entries before it. Takes no memory that state_room() has not
- * reserved, so it cannot fail.
- *
- * Who owns an idempotency key: a call that was allowed keeps its key for as long as its session lives, whatever is
- * answered to those who ask again (already_settled, in_doubt, or a denial by another law); else the newest answer takes
- * it. Were it otherwise, a retry that some law refused would hide that the call has run, and the retry after that would
- * let it run twice. */
+ * reserved, so it cannot fail. */
 #include "policy/state_int.h"
 
 #include <assert.h>
-#include <stdlib.h>
-
-/* ---- lists: appended at the end, so that they stay in the order of ids ---- */
-
-#define APPEND(st, kind, first, last, link, h)           \
-	do {                                             \
-		if (last)                                \
-			kind##_at(st, last)->link = (h); \
-		else                                     \
-			first = (h);                     \
-		last = (h);                              \
-	} while (0)
-
-/* ---- reservations ---- */
-
-static void open_add(struct state *st, uint32_t h)
-{
-	struct call_row *c = call_at(st, h);
-	struct session_row *s = session_at(st, c->session_row);
-
-	c->open_prev = s->open_last;
-	APPEND(st, call, s->open_first, s->open_last, open_next, h);
-	s->pub.open_reservations++;
-	if (c->pub.lease_until > s->pub.latest_reservation)
-		s->pub.latest_reservation = c->pub.lease_until;
-	heap_add(st, (struct heap_node){ c->pub.lease_until, c->pub.seq, h, DEADLINE_RESERVATION });
-}
-
-static void open_remove(struct state *st, uint32_t h)
-{
-	struct call_row *c = call_at(st, h);
-	struct session_row *s = session_at(st, c->session_row);
-
-	*(c->open_prev ? &call_at(st, c->open_prev)->open_next : &s->open_first) = c->open_next;
-	*(c->open_next ? &call_at(st, c->open_next)->open_prev : &s->open_last) = c->open_prev;
-	c->open_prev = c->open_next = 0;
-	heap_remove(st, c->heap_at);
-	s->pub.open_reservations--;
-	if (c->pub.lease_until < s->pub.latest_reservation)
-		return;
-	s->pub.latest_reservation = 0;
-	for (uint32_t o = s->open_first; o; o = call_at(st, o)->open_next)
-		if (call_at(st, o)->pub.lease_until > s->pub.latest_reservation)
-			s->pub.latest_reservation = call_at(st, o)->pub.lease_until;
-}
-
-/* Never below 0: sums of absurd amounts have saturated, and what saturated must not come back as credit. */
-static void release(struct ledger_state *l, int64_t amount)
-{
-	l->reserved = amount < l->reserved ? l->reserved - amount : 0;
-}
-
-/* Nobody reported: what was held is charged. */
-static void charge_held(struct state *st, uint32_t h, uint64_t seq)
-{
-	struct call_row *c = call_at(st, h);
-
-	for (uint32_t o = c->holds; o; o = hold_at(st, o)->next) {
-		struct ledger_state *l = &ledger_at(st, hold_at(st, o)->ledger)->sum;
-
-		release(l, hold_at(st, o)->amount);
-		l->spent = add_sat(l->spent, hold_at(st, o)->amount);
-	}
-	open_remove(st, h);
-	c->pub.settled = seq;
-	c->pub.outcome = OUTCOME_EXPIRED;
-}
-
-static void apply_settle(struct state *st, uint64_t seq, uint64_t decision, const struct entry_settle *s)
-{
-	uint32_t h = find_seq(st, decision);
-	struct call_row *c = call_at(st, h);
-	bool late = c->pub.settled != 0;
-	size_t i = 0;
-
-	for (uint32_t o = c->holds; o; o = hold_at(st, o)->next, i++) {
-		struct ledger_state *l = &ledger_at(st, hold_at(st, o)->ledger)->sum;
-
-		release(l, s->charges[i].reserved);
-		l->spent = add_sat(l->spent, s->charges[i].charged);
-		hold_at(st, o)->amount =
-		    late ? add_sat(hold_at(st, o)->amount, s->charges[i].charged) : s->charges[i].charged;
-	}
-	if (!late)
-		open_remove(st, h);
-	c->pub.settled = seq; /* also when late: this is the entry that the same report is answered from */
-	c->pub.outcome = s->outcome;
-	c->reported = true;
-	memcpy(c->pub.settle_same, s->same, sizeof(c->pub.settle_same));
-}
-
-/* ---- review cards ---- */
-
-static void card_open(struct state *st, uint32_t session, const struct entry *e)
-{
-	struct session_row *s = session_at(st, session);
-	uint32_t h = pool_take(&st->cards);
-	struct card_row *c = card_at(st, h);
-
-	c->pub = (struct card_state){ .id = e->seq, .session = s->pub.id, .until = e->decision.card_until };
-	memcpy(c->token, e->decision.card_token, sizeof(c->token));
-	c->session_row = session;
-	c->prev = s->cards_last;
-	APPEND(st, card, s->cards_first, s->cards_last, next, h);
-	index_put(&st->by_card, card_row_hash(st, h), h);
-	heap_add(st, (struct heap_node){ c->pub.until, c->pub.id, h, DEADLINE_CARD });
-	s->pub.pending_cards++;
-}
-
-static void card_close(struct state *st, uint32_t h)
-{
-	struct card_row *c = card_at(st, h);
-	struct session_row *s = session_at(st, c->session_row);
-
-	*(c->prev ? &card_at(st, c->prev)->next : &s->cards_first) = c->next;
-	*(c->next ? &card_at(st, c->next)->prev : &s->cards_last) = c->prev;
-	heap_remove(st, c->heap_at);
-	(void)index_remove(st, &st->by_card, card_row_hash, h);
-	pool_give(&st->cards, h);
-	s->pub.pending_cards--;
-}
 
 /* ---- sessions ---- */
 
@@ -140,10 +14,24 @@ static struct agent_state *agent_get(struct state *st, struct str name)
 	if (!h) {
 		h = pool_take(&st->agents);
 		agent_at(st, h)->name = text_ref(st, name);
-		APPEND(st, agent, st->agents_first, st->agents_last, next, h);
+		APPEND(st, agent, st->list.agents_first, st->list.agents_last, next, h);
 		index_put(&st->by_agent, agent_row_hash(st, h), h);
 	}
 	return &agent_at(st, h)->pub;
+}
+
+static void tree_link(struct state *st, uint32_t h, uint64_t parent)
+{
+	struct session_row *s = session_at(st, h), *up;
+
+	s->root_row = h;
+	s->parent_row = parent ? find_session(st, parent) : 0;
+	if (!s->parent_row)
+		return;
+	up = session_at(st, s->parent_row);
+	s->root_row = up->root_row;
+	s->sibling_next = up->child_first;
+	up->child_first = h;
 }
 
 static void session_open(struct state *st, const struct entry *e)
@@ -163,16 +51,10 @@ static void session_open(struct state *st, const struct entry *e)
 	memcpy(s->pub.has_limit, o->has_limit, sizeof(s->pub.has_limit));
 	for (int u = 0; u < UNIT_COUNT; u++)
 		s->pub.limit[u] = o->has_limit[u] ? o->limit[u] : 0;
-	s->prev = st->sessions_last;
-	APPEND(st, session, st->sessions_first, st->sessions_last, next, h);
+	s->prev = st->list.sessions_last;
+	APPEND(st, session, st->list.sessions_first, st->list.sessions_last, next, h);
 	index_put(&st->by_session, session_row_hash(st, h), h);
-	s->root_row = find_session(st, o->root);
-	if (s->root_row != h) {
-		struct session_row *up = session_at(st, s->root_row);
-
-		s->tree_next = up->tree_next;
-		up->tree_next = h;
-	}
+	tree_link(st, h, o->parent);
 	a->open++;
 	if (o->fresh_end) {
 		a->fresh = a->fresh_end == o->fresh_end ? a->fresh + 1 : 1;
@@ -180,108 +62,77 @@ static void session_open(struct state *st, const struct entry *e)
 	}
 }
 
-static bool descends(const struct state *st, uint32_t h, uint64_t from)
+/* Nobody reported: what was held is charged. */
+static void expire(struct state *st, uint32_t call, uint64_t seq)
 {
-	while (h && session_at(st, h)->pub.id != from)
-		h = find_session(st, session_at(st, h)->pub.parent);
-	return h != 0;
+	holds_charge(st, call);
+	call_close(st, call, seq);
 }
 
-static void session_end(struct state *st, uint32_t h, const struct entry *e)
+static void session_end(struct state *st, uint32_t h, const struct entry *e, enum session_end how)
 {
 	struct session_row *s = session_at(st, h);
 
 	while (s->open_first)
-		charge_held(st, s->open_first, e->seq);
-	while (s->cards_first)
-		card_close(st, s->cards_first);
-	s->pub.end = e->session.action == SESSION_STALE ? SESSION_ENDED_STALE : SESSION_ENDED_CLOSE;
+		expire(st, s->open_first, e->seq);
+	for (uint32_t c = s->cards; c; c = card_at(st, c)->next)
+		if (card_waits(card_at(st, c)))
+			card_mode(st, c, CARD_CLOSED);
+	breaks_free(st, s);
+	s->pub.end = how;
 	s->pub.ended_ns = e->now;
-	APPEND(st, session, st->ended_first, st->ended_last, ended_next, h);
+	APPEND(st, session, st->list.ended_first, st->list.ended_last, ended_next, h);
 	agent_get(st, s->pub.agent)->open--;
+}
+
+/* With all that it opened. Below a session that is over nothing lives. */
+static void tree_end(struct state *st, uint32_t top, const struct entry *e, enum session_end how)
+{
+	uint32_t h = top;
+
+	for (;;) {
+		bool live = session_at(st, h)->pub.end == SESSION_LIVE;
+
+		if (live)
+			session_end(st, h, e, how);
+		if (live && session_at(st, h)->child_first) {
+			h = session_at(st, h)->child_first;
+			continue;
+		}
+		while (h != top && !session_at(st, h)->sibling_next)
+			h = session_at(st, h)->parent_row;
+		if (h == top)
+			return;
+		h = session_at(st, h)->sibling_next;
+	}
+}
+
+static void hold_agent(struct state *st, uint32_t session, int64_t until)
+{
+	struct agent_state *a = agent_get(st, session_at(st, session)->pub.agent);
+
+	if (until > a->hold_until)
+		a->hold_until = until;
 }
 
 static void apply_session(struct state *st, const struct entry *e)
 {
+	static const enum session_end how[SESSION_ACTION_COUNT] = { [SESSION_CLOSE] = SESSION_ENDED_CLOSE,
+								    [SESSION_STALE] = SESSION_ENDED_STALE,
+								    [SESSION_ABORT] = SESSION_ENDED_ABORT };
 	uint32_t h;
 
 	if (e->session.action == SESSION_OPEN) {
 		session_open(st, e);
 		return;
 	}
-	h = session_at(st, find_session(st, e->session.session))->root_row;
-	for (; h; h = session_at(st, h)->tree_next)
-		if (session_at(st, h)->pub.end == SESSION_LIVE && descends(st, h, e->session.session))
-			session_end(st, h, e);
+	h = find_session(st, e->session.session);
+	if (e->session.action == SESSION_ABORT)
+		hold_agent(st, h, e->session.hold_until);
+	tree_end(st, h, e, how[e->session.action]);
 }
 
-/* ---- decisions ---- */
-
-static uint32_t ledger_get(struct state *st, const struct draw *w)
-{
-	uint32_t h = find_ledger(st, &w->key);
-	struct ledger_row *l;
-
-	if (h)
-		return h;
-	h = pool_take(&st->ledgers);
-	l = ledger_at(st, h);
-	l->key = w->key;
-	l->key.budget = text_ref(st, w->key.budget);
-	l->key.owner = text_ref(st, w->key.owner);
-	l->key.tool = text_ref(st, w->key.tool);
-	l->unit = w->unit;
-	if (w->key.session) {
-		struct session_row *s = session_at(st, find_session(st, w->key.session));
-
-		APPEND(st, ledger, s->ledgers_first, s->ledgers_last, next, h);
-	} else {
-		APPEND(st, ledger, st->shared_first, st->shared_last, next, h);
-	}
-	index_put(&st->by_ledger, ledger_row_hash(st, h), h);
-	return h;
-}
-
-static void reserve(struct state *st, struct call_row *c, const struct entry_decision *d)
-{
-	uint32_t last = 0, h, l;
-	struct hold_row *o;
-
-	for (size_t i = 0; i < d->n_draws; i++) {
-		if (d->draws[i].unit == UNIT_TIME) /* passes by itself: nothing is held */
-			continue;
-		h = pool_take(&st->holds);
-		l = ledger_get(st, &d->draws[i]);
-		o = hold_at(st, h);
-		*o = (struct hold_row){ .amount = d->draws[i].amount, .ledger = l };
-		ledger_at(st, l)->sum.reserved = add_sat(ledger_at(st, l)->sum.reserved, o->amount);
-		APPEND(st, hold, c->holds, last, next, h);
-	}
-}
-
-static void count_execution(struct state *st, struct session_row *s, const struct entry_decision *d)
-{
-	struct session_row *root = session_at(st, s->root_row);
-	uint64_t token = first8(d->same);
-	uint32_t h = find_same(st, s->root_row, token);
-
-	s->pub.executions++;
-	if (!h) {
-		h = pool_take(&st->sames);
-		*same_at(st, h) = (struct same_row){ .token = token, .root_row = s->root_row };
-		APPEND(st, same, root->same_first, root->same_last, next, h);
-		index_put(&st->by_same, same_row_hash(st, h), h);
-	}
-	same_at(st, h)->count++;
-	if (!d->has_repeat)
-		return;
-	if (root->ring_n < root->ring_cap) {
-		root->ring[root->ring_n++] = first8(d->repeat);
-	} else { /* full size: the oldest makes room */
-		root->ring[root->ring_at] = first8(d->repeat);
-		root->ring_at = (root->ring_at + 1) % root->ring_cap;
-	}
-}
+/* ---- decisions and claims ---- */
 
 static void fix_guard(struct state *st, uint32_t session, const struct entry_decision *d)
 {
@@ -294,7 +145,8 @@ static void fix_guard(struct state *st, uint32_t session, const struct entry_dec
 		h = pool_take(&st->guards);
 		guard_at(st, h)->tool = text_ref(st, d->tool);
 		guard_at(st, h)->session_row = session;
-		APPEND(st, guard, s->guards_first, s->guards_last, next, h);
+		guard_at(st, h)->next = s->guards;
+		s->guards = h;
 		index_put(&st->by_guard, guard_row_hash(st, h), h);
 	}
 	guard_at(st, h)->pub = (struct guard_state){ .has_money = d->has_guard_money,
@@ -302,37 +154,24 @@ static void fix_guard(struct state *st, uint32_t session, const struct entry_dec
 						     .repeat = d->guard_repeat };
 }
 
-static uint32_t call_add(struct state *st, uint32_t session, const struct entry *e)
+static void apply_review(struct state *st, uint32_t session, uint32_t call, const struct entry *e)
 {
-	const struct entry_decision *d = &e->decision;
-	struct session_row *s = session_at(st, session);
-	uint32_t older = find_call_chain(st, d->session, d->call_hash),
-		 had_key = find_keyed(st, d->session, d->call_hash, d->key);
-	uint32_t h = pool_take(&st->calls);
-	struct call_row *c = call_at(st, h);
+	uint32_t h = find_card_id(st, e->decision.card);
 
-	c->pub = (struct call_state){ .seq = e->seq,
-				      .session = d->session,
-				      .kind = d->kind,
-				      .answer = d->answer,
-				      .lease_until = d->answer == VERDICT_ALLOW ? d->lease_until : 0,
-				      .decided_ns = e->now };
-	c->pub.tool = text_ref(st, d->tool);
-	memcpy(c->pub.client, d->client, sizeof(c->pub.client));
-	memcpy(c->pub.key, d->key, sizeof(c->pub.key));
-	c->call_hash = d->call_hash;
-	c->session_row = session;
-	c->keyed = !had_key || call_at(st, had_key)->pub.answer != VERDICT_ALLOW;
-	if (had_key && c->keyed)
-		call_at(st, had_key)->keyed = false;
-	c->chain = older;
-	APPEND(st, call, s->calls_first, s->calls_last, next, h);
-	index_put(&st->by_seq, seq_row_hash(st, h), h);
-	if (older)
-		index_swap(&st->by_call, call_row_hash(st, h), older, h);
-	else
-		index_put(&st->by_call, call_row_hash(st, h), h);
-	return h;
+	if (!h)
+		h = card_open(st, session, e);
+	card_join(st, h, &e->decision);
+	call_at(st, call)->live.card = h;
+}
+
+static void spend_card(struct state *st, uint32_t call, uint64_t card)
+{
+	uint32_t h = find_card_id(st, card);
+
+	card_at(st, h)->pub.spent_by = call_at(st, call)->seq;
+	card_mode(st, h, CARD_SPENT);
+	call_at(st, call)->live.card = h;
+	call_at(st, call)->spent = true;
 }
 
 static void apply_decision(struct state *st, const struct entry *e)
@@ -346,132 +185,107 @@ static void apply_decision(struct state *st, const struct entry *e)
 	s->pub.decisions++;
 	h = call_add(st, session, e);
 	fix_guard(st, session, d);
+	denial_add(st, session, e);
 	if (d->answer == VERDICT_ALLOW) {
-		reserve(st, call_at(st, h), d);
-		open_add(st, h);
-		count_execution(st, s, d);
-	} else if (d->answer == VERDICT_REVIEW && d->card == e->seq) {
-		card_open(st, session, e);
+		holds_take(st, h, d, e->now);
+		call_open(st, h);
+		exec_add(st, h, d);
+		if (d->spends)
+			spend_card(st, h, d->spends);
+	} else if (d->answer == VERDICT_REVIEW) {
+		apply_review(st, session, h, e);
 	}
 }
 
-/* ---- forgetting ---- */
+/* ---- reports, answers, losses ---- */
 
-static void ledger_free(struct state *st, uint32_t h)
+static void apply_settle(struct state *st, const struct entry *e, const struct entry_settle *s)
 {
-	struct ledger_row *l = ledger_at(st, h);
+	uint32_t h = find_seq(st, s->decision);
+	bool late = call_at(st, h)->settled != 0;
 
-	(void)index_remove(st, &st->by_ledger, ledger_row_hash, h);
-	text_drop(st, l->key.budget);
-	text_drop(st, l->key.owner);
-	text_drop(st, l->key.tool);
-	pool_give(&st->ledgers, h);
+	holds_settle(st, h, s, late, e->now);
+	holds_free(st, h); /* nothing more can be said about this call */
+	if (late)
+		call_at(st, h)->settled = e->seq & SEQ_MAX; /* the entry that the same report is answered from */
+	else
+		call_close(st, h, e->seq);
+	call_told(st, h, s);
 }
 
-static void calls_free(struct state *st, struct session_row *s)
+static void apply_resolve(struct state *st, const struct entry *e)
 {
-	for (uint32_t h = s->calls_first; h; h = call_at(st, h)->next) {
-		(void)index_remove(st, &st->by_seq, seq_row_hash, h);
-		(void)index_remove(st, &st->by_call, call_row_hash, h); /* only the newest of a chain is in there */
-	}
-	for (uint32_t h = s->calls_first, next; h; h = next) {
-		next = call_at(st, h)->next;
-		for (uint32_t o = call_at(st, h)->holds, after; o; o = after) {
-			after = hold_at(st, o)->next;
-			pool_give(&st->holds, o);
-		}
-		text_drop(st, call_at(st, h)->pub.tool);
-		pool_give(&st->calls, h);
-	}
+	const struct entry_resolve *r = &e->resolve;
+	uint32_t ends = r->ends ? find_session(st, r->ends) : 0;
+
+	card_answered(st, find_card_id(st, r->card), r);
+	for (size_t i = 0; i < r->n_grants; i++)
+		ledger_grant(st, &r->grants[i], e->now);
+	if (!ends)
+		return;
+	hold_agent(st, ends, r->hold_until);
+	tree_end(st, ends, e, SESSION_ENDED_ABORT);
 }
 
-static void session_free(struct state *st, uint32_t h)
+static void apply_loss(struct state *st, const struct entry *e)
 {
-	struct session_row *s = session_at(st, h);
-
-	calls_free(st, s);
-	for (uint32_t l = s->ledgers_first, next; l; l = next) {
-		next = ledger_at(st, l)->next;
-		ledger_free(st, l);
-	}
-	for (uint32_t g = s->guards_first, next; g; g = next) {
-		next = guard_at(st, g)->next;
-		(void)index_remove(st, &st->by_guard, guard_row_hash, g);
-		text_drop(st, guard_at(st, g)->tool);
-		pool_give(&st->guards, g);
-	}
-	for (uint32_t t = s->same_first, next; t; t = next) {
-		next = same_at(st, t)->next;
-		(void)index_remove(st, &st->by_same, same_row_hash, t);
-		pool_give(&st->sames, t);
-	}
-	free(s->ring);
-	text_drop(st, s->pub.agent);
-	text_drop(st, s->pub.root_dir);
-	text_drop(st, s->pub.labels_text);
-	*(s->prev ? &session_at(st, s->prev)->next : &st->sessions_first) = s->next;
-	*(s->next ? &session_at(st, s->next)->prev : &st->sessions_last) = s->prev;
-	(void)index_remove(st, &st->by_session, session_row_hash, h);
-	pool_give(&st->sessions, h);
+	if (e->loss.what == LOSS_RESERVATION_EXPIRED)
+		expire(st, find_seq(st, e->loss.decision), e->seq);
+	else if (e->loss.what == LOSS_LATE_SETTLE)
+		apply_settle(st, e, &e->loss.late);
 }
 
-/* A tree goes as one, when its root has lingered: its sessions draw from each other's ledgers. The root ends last or
- * with the others. */
-static void forget_ended(struct state *st)
+static void apply_kind(struct state *st, const struct entry *e)
 {
-	uint32_t h, last_root = 0;
-
-	while ((h = st->ended_first) != 0 && st->now - session_at(st, h)->pub.ended_ns > PAWL_SESSION_LINGER_NS) {
-		st->ended_first = session_at(st, h)->ended_next;
-		if (!st->ended_first)
-			st->ended_last = 0;
-		if (session_at(st, h)->root_row != h)
-			continue;
-		session_at(st, h)->ended_next =
-		    last_root; /* put aside: a child that ended with it may still be in the queue */
-		last_root = h;
-	}
-	while ((h = last_root) != 0) {
-		last_root = session_at(st, h)->ended_next;
-		for (uint32_t next; h; h = next) {
-			next = session_at(st, h)->tree_next;
-			session_free(st, h);
-		}
+	switch (e->kind) {
+	case ENTRY_SESSION:
+		apply_session(st, e);
+		return;
+	case ENTRY_DECISION:
+	case ENTRY_CLAIM:
+		apply_decision(st, e);
+		return;
+	case ENTRY_SETTLE:
+		apply_settle(st, e, &e->settle);
+		return;
+	case ENTRY_RESOLVE:
+		apply_resolve(st, e);
+		return;
+	case ENTRY_TIMEOUT:
+		if (e->timeout.waiter)
+			card_at(st, find_card_id(st, e->timeout.card))->pub.claim_only = true;
+		else
+			card_mode(st, find_card_id(st, e->timeout.card), CARD_TIMED_OUT);
+		return;
+	case ENTRY_LOSS:
+		apply_loss(st, e);
+		return;
+	case ENTRY_START:
+	case ENTRY_POLICY:
+		budgets_apply(st, entry_budgets(e), e->now);
+		return;
+	case ENTRY_BREAKER:
+	case ENTRY_KEY:
+	case ENTRY_STOP:
+	case ENTRY_THROTTLE:
+	case ENTRY_NONE:
+	case ENTRY_KIND_COUNT:
+		return;
 	}
 }
 
 void state_apply(struct state *st, const struct entry *e)
 {
+	const struct breaker_row *rows;
+	size_t n;
+
 	assert(e->seq == st->next_seq && e->now >= st->now);
 	st->next_seq = e->seq + 1;
 	st->now = e->now;
-	switch (e->kind) {
-	case ENTRY_SESSION:
-		apply_session(st, e);
-		break;
-	case ENTRY_DECISION:
-		apply_decision(st, e);
-		break;
-	case ENTRY_SETTLE:
-		apply_settle(st, e->seq, e->settle.decision, &e->settle);
-		break;
-	case ENTRY_TIMEOUT:
-		card_close(st, find_card_id(st, e->timeout.session, e->timeout.card));
-		break;
-	case ENTRY_LOSS:
-		if (e->loss.what == LOSS_RESERVATION_EXPIRED)
-			charge_held(st, find_seq(st, e->loss.decision), e->seq);
-		else if (e->loss.what == LOSS_LATE_SETTLE)
-			apply_settle(st, e->seq, e->loss.decision, &e->loss.late);
-		break;
-	case ENTRY_START:
-	case ENTRY_STOP:
-	case ENTRY_POLICY:
-	case ENTRY_THROTTLE:
-	case ENTRY_NONE:
-	case ENTRY_KIND_COUNT:
-		break;
-	}
+	rows = entry_breakers(e, &n);
+	for (size_t i = 0; i < n; i++)
+		break_put(st, &rows[i], e->seq);
+	apply_kind(st, e); /* after the rows: those of a session that ends here are to die with it */
 	text_sweep(st);
 	forget_ended(st);
 }

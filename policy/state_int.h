@@ -16,7 +16,7 @@ struct pool {
 	uint32_t size;
 };
 
-struct index { /* open addressing over handles; the rows hold the keys */
+struct index { /* open addressing over handles; the rows hold the keys; grown by half, since there are millions */
 	uint32_t *slot;
 	uint32_t cap, n;
 };
@@ -34,46 +34,73 @@ struct text_row {
 	struct text *t;
 };
 
+#define LIFE_UNITS UNIT_TIME /* money, calls, tokens: what is taken, whatever budgets there are */
+_Static_assert(UNIT_MONEY == 0 && UNIT_CALLS == 1 && UNIT_TOKENS == 2 && UNIT_TIME == 3, "life totals are by unit");
+
 struct session_row {
 	struct session_state pub;
-	uint32_t prev, next;          /* all sessions, by id */
-	uint32_t root_row, tree_next; /* the tree's sessions hang on its root, by id */
-	uint32_t calls_first, calls_last, open_first, open_last;
-	uint32_t ledgers_first, ledgers_last, cards_first, cards_last, guards_first, guards_last;
-	uint32_t ended_next; /* sessions that ended, oldest first */
-	/* of a root, for its tree: */
-	uint32_t same_first, same_last;
-	uint32_t ring_n, ring_cap, ring_at; /* ring_at: the oldest; not 0 only when PAWL_MAX_WINDOW are there */
-	uint64_t *ring;                     /* loop tokens of executions */
+	uint32_t prev, next;                                           /* all sessions, by id */
+	uint32_t root_row, parent_row, child_first, sibling_next; /* the tree; newest child first */
+	uint32_t ended_next;                                           /* sessions that ended, oldest first */
+	uint32_t open_first, open_last;                                /* open reservations, by id */
+	uint32_t calls, ledgers, cards, guards, sticks, breakers;      /* newest first */
+	uint32_t trips;                                                /* of a root, for its tree; newest first */
+	/* The executions of a root's tree: ring_cap loop tokens, then as many handles of calls. ring_at: the oldest; not 0 only when
+	 * PAWL_MAX_WINDOW are there. */
+	uint16_t ring_n, ring_cap, ring_at;
+	uint64_t *ring;
+	int64_t life[LIFE_UNITS]; /* with all below it */
 };
 
+/* What a call needs no more once it is reported makes room for what is known then. A session of many settled calls is
+ * mostly these rows. */
+#define SEQ_MAX   ((UINT64_C(1) << 48) - 1)
+#define COUNT_MAX UINT16_MAX
 struct call_row {
-	struct call_state pub;
-	uint64_t call_hash;
-	uint32_t session_row, next;    /* of the session, by id */
-	uint32_t chain;                /* the next older one with the same call id in the session */
-	uint32_t open_prev, open_next; /* the session's open reservations, by id */
-	uint32_t holds, heap_at;
-	bool keyed;    /* its idempotency key leads here */
-	bool reported; /* the caller has said what it cost, in time or late */
+	uint64_t seq : 48, answer : 2, outcome : 3, kind : 3, keyed : 1 /* its idempotency key leads here */,
+	    reported : 1 /* the caller has said what it cost, in time or late */, polling : 1, claim : 1,
+	    spent : 1 /* an approved card was used up */;
+	uint64_t settled : 48, count : 16; /* count: this execution and those before it with the same token, up to COUNT_MAX */
+	uint64_t call_hash, key, same;     /* key: first 64 bits; it is asked for together with call_hash only */
+	int64_t lease_until;
+	union {
+		struct { /* until it is reported */
+			int64_t decided_ns;
+			uint32_t client;                  /* text */
+			uint32_t holds, card;
+			uint32_t open_prev, open_next, heap_at; /* until it is settled */
+		} live;
+		struct {
+			uint64_t result, error; /* 0 = absent */
+			uint8_t same[16];
+		} told;
+	};
+	uint32_t session_row, next; /* of the session, newest first */
+	uint32_t chain;             /* the next older one with the same call id in the session */
+	uint32_t tool;              /* text */
 };
+_Static_assert(sizeof(struct call_row) == 96, "the row that there are most of has grown");
 
 struct hold_row {
-	int64_t amount; /* reserved; once settled: charged */
-	uint32_t ledger, next;
+	int64_t amount;      /* reserved; once settled: charged */
+	int64_t window_end;  /* of the window it was made in */
+	uint32_t ledger, next; /* ledger 0: money (amount) and tokens (window_end) that the life totals count; the first of its call */
+	uint16_t epoch;
 };
 
 struct ledger_row {
-	struct ledger_key key;
 	struct ledger_state sum;
-	enum unit unit;
-	uint32_t next; /* of its session, or of those that belong to none */
+	uint32_t session_row;         /* 0: of no session */
+	uint32_t budget, owner, tool; /* text */
+	uint32_t next;                /* of its session, or of those that belong to none */
+	uint8_t scope, unit;
+	uint16_t epoch; /* moves when the window does: an older hold has nothing to release here */
 };
 
 struct card_row {
 	struct card_state pub;
-	uint8_t token[16];
-	uint32_t session_row, prev, next, heap_at;
+	uint32_t session_row, next; /* all of the session, newest first */
+	uint32_t prev_due, next_due, heap_at; /* while pending or resumed: of all sessions, by id */
 };
 
 struct guard_row {
@@ -82,18 +109,37 @@ struct guard_row {
 	uint32_t session_row, next;
 };
 
-/* Tokens are compared by their first 64 bits: they are keyed digests, and two that meet in one tree can only trip its
- * own loop law. */
-struct same_row {
+struct stick_row { /* a denial that is remembered under a session, a tree (its root) or an agent */
+	uint64_t seq;
+	uint32_t owner; /* session or, for STICK_AGENT, agent */
+	uint32_t tool, rule, next;
+	uint8_t how, at; /* at: its place in the entry */
+};
+
+struct trip_row {
 	uint64_t token;
 	uint32_t root_row, next;
-	int64_t count;
+};
+
+struct break_row {
+	struct breaker_row pub;
+	uint32_t session_row, session_next;
+	uint32_t prev, next; /* all, in the order in which they were first named */
 };
 
 struct agent_row {
 	struct str name;
 	struct agent_state pub;
-	uint32_t next;
+	uint32_t sticks, next;
+	int64_t life[LIFE_UNITS];
+};
+
+struct budget_memo { /* of the policy in force */
+	int64_t limit;
+	uint32_t id; /* text */
+	uint8_t unit, scope;
+	bool per_tool, windowed;
+	uint8_t like[16];
 };
 
 struct heap_node {
@@ -103,27 +149,65 @@ struct heap_node {
 	enum deadline_kind kind;
 };
 
+struct view { /* what the getters of calls hand out, one place each; and where the last tree was found */
+	struct call_state by_key, by_seq, open;
+	uint32_t root_row;
+};
+
 #define STATE_POOLS(X)                                                                                        \
 	X(text, texts)                                                                                        \
 	X(session, sessions) X(call, calls) X(hold, holds) X(ledger, ledgers) X(card, cards) X(guard, guards) \
-	    X(same, sames) X(agent, agents)
-#define STATE_TABLES(X) \
-	X(by_text) X(by_session) X(by_seq) X(by_call) X(by_ledger) X(by_card) X(by_guard) X(by_same) X(by_agent)
+	    X(stick, sticks) X(trip, trips) X(break, breaks) X(agent, agents)
+#define STATE_TABLES(X)                                                                                              \
+	X(by_text) X(by_session) X(by_seq) X(by_call) X(by_ledger) X(by_card) X(by_guard) X(by_same) X(by_stick) X(by_trip) \
+	    X(by_break) X(by_agent)
 
 struct state {
 	uint64_t next_seq;
 	int64_t now;
 	uint8_t
 	    hash_key[16]; /* random: table order is nobody's to choose, and nothing that can be read depends on it */
-	struct pool texts, sessions, calls, holds, ledgers, cards, guards, sames, agents;
-	struct index by_text, by_session, by_seq, by_call, by_ledger, by_card, by_guard, by_same, by_agent;
+#define FIELD(kind, plural) struct pool plural;
+	STATE_POOLS(FIELD)
+#undef FIELD
+#define FIELD(table) struct index table;
+	STATE_TABLES(FIELD)
+#undef FIELD
 	struct heap_node *heap;
 	uint32_t heap_n, heap_cap;
 	struct text *loose;
-	uint32_t sessions_first, sessions_last, ended_first, ended_last;
-	uint32_t shared_first, shared_last; /* ledgers of no session */
-	uint32_t agents_first, agents_last;
+	struct view *view;
+	struct state_money {
+		int64_t life[LIFE_UNITS]; /* of all */
+		struct budget_memo budgets[PAWL_MAX_BUDGETS];
+		uint32_t n_budgets;
+		bool known; /* some entry has told its budgets */
+	} money;
+	struct state_lists {
+		uint32_t sessions_first, sessions_last, ended_first, ended_last;
+		uint32_t shared; /* ledgers of no session, newest first */
+		uint32_t due_first, due_last; /* cards that are pending or resumed */
+		uint32_t breaks_first, breaks_last;
+		uint32_t agents_first, agents_last;
+	} list;
 };
+
+/* Lists that are appended to, so that they stay in the order of ids. */
+#define APPEND(st, kind, first, last, link, h)           \
+	do {                                             \
+		if (last)                                \
+			kind##_at(st, last)->link = (h); \
+		else                                     \
+			first = (h);                     \
+		last = (h);                              \
+	} while (0)
+/* And those that may lose any of theirs. */
+#define UNLINK(st, kind, first, last, back, link, row)                                 \
+	do {                                                                           \
+		*((row)->back ? &kind##_at(st, (row)->back)->link : &(first)) = (row)->link; \
+		*((row)->link ? &kind##_at(st, (row)->link)->back : &(last)) = (row)->back;  \
+		(row)->back = (row)->link = 0;                                         \
+	} while (0)
 
 /* ---- state_pool.c ---- */
 void pool_init(struct pool *p, size_t size);
@@ -145,10 +229,17 @@ void index_swap(struct index *ix, uint64_t hash, uint32_t from, uint32_t to);
 bool index_remove(const struct state *st, struct index *ix, row_hash *hash, uint32_t h); /* false: it was not there */
 bool index_copy(const struct index *from, struct index *to);
 
-/* for (uint64_t at = hash; (h = index_next(ix, &at)) != 0;) … compare row h … */
-static inline uint32_t index_next(const struct index *ix, uint64_t *at)
+/* for (uint32_t at = index_start(ix, hash); (h = index_next(ix, &at)) != 0;) … compare row h … */
+static inline uint32_t index_start(const struct index *ix, uint64_t hash)
 {
-	return ix->cap ? ix->slot[(*at)++ & (ix->cap - 1)] : 0;
+	return (uint32_t)((hash >> 32) * ix->cap >> 32);
+}
+static inline uint32_t index_next(const struct index *ix, uint32_t *at)
+{
+	uint32_t h = ix->cap ? ix->slot[*at] : 0;
+
+	*at = *at + 1 < ix->cap ? *at + 1 : 0;
+	return h;
 }
 
 uint64_t text_hash(const struct state *st, struct str s);
@@ -156,6 +247,9 @@ bool text_reserve(struct state *st, struct str s); /* for state_room(): a later 
 struct str text_ref(struct state *st, struct str s);
 void text_drop(struct state *st, struct str s);
 void text_sweep(struct state *st); /* frees what was reserved and never used */
+uint32_t text_hold(struct state *st, struct str s); /* as text_ref(), for rows that keep a handle; 0 for no text */
+void text_let(struct state *st, uint32_t h);
+struct str text_str(const struct state *st, uint32_t h);
 static inline struct text *text_of(struct str s)
 {
 	return (struct text *)(uintptr_t)(s.p - offsetof(struct text, p));
@@ -165,7 +259,7 @@ bool heap_reserve(struct state *st, size_t extra);
 void heap_add(struct state *st, struct heap_node node);
 void heap_remove(struct state *st, uint32_t at);
 
-/* ---- state.c: rows and keys ---- */
+/* ---- rows ---- */
 #define ROW(kind, plural)                                                              \
 	static inline struct kind##_row *kind##_at(const struct state *st, uint32_t h) \
 	{                                                                              \
@@ -189,23 +283,109 @@ static inline uint64_t first8(const uint8_t *p)
 	memcpy(&v, p, sizeof(v));
 	return v;
 }
+static inline uint64_t present8(const uint8_t *p) /* for tokens that may be absent, which is 0 */
+{
+	uint64_t v = first8(p);
 
-row_hash text_row_hash, session_row_hash, seq_row_hash, call_row_hash, ledger_row_hash, card_row_hash, guard_row_hash,
-    same_row_hash, agent_row_hash;
-uint64_t ledger_hash(const struct state *st, const struct ledger_key *key);
-bool ledger_key_eq(const struct ledger_key *a, const struct ledger_key *b);
+	return v ? v : 1;
+}
 
+row_hash text_row_hash, session_row_hash, seq_row_hash, call_row_hash, ledger_row_hash, card_row_hash, guard_row_hash, same_row_hash,
+    stick_row_hash, trip_row_hash, break_row_hash, agent_row_hash;
+
+/* ---- state.c ---- */
+/* Names that the operator chose, budgets and agents, need no keyed hash; tools are the asker's. */
+uint64_t short_hash(struct str s);
 uint32_t find_session(const struct state *st, uint64_t id);
+uint32_t find_root(const struct state *st, uint64_t root); /* the same, and remembers */
+uint32_t find_guard(const struct state *st, uint64_t session, struct str tool);
+uint32_t find_agent(const struct state *st, struct str name);
+bool descends(const struct state *st, uint32_t session_row, uint32_t from);
+
+/* ---- state_call.c ---- */
 uint32_t find_seq(const struct state *st, uint64_t seq);
 uint32_t find_call_chain(const struct state *st, uint64_t session, uint64_t call_hash); /* the newest */
 uint32_t find_keyed(const struct state *st, uint64_t session, uint64_t call_hash, const uint8_t key[static 16]);
-uint32_t find_ledger(const struct state *st, const struct ledger_key *key);
-uint32_t find_card(const struct state *st, uint64_t session, const uint8_t token[static 16]);
-uint32_t find_card_id(const struct state *st, uint64_t session, uint64_t id);
-uint32_t find_guard(const struct state *st, uint64_t session, struct str tool);
-uint32_t find_same(const struct state *st, uint32_t root_row, uint64_t token);
-uint32_t find_agent(const struct state *st, struct str name);
-
+uint32_t call_add(struct state *st, uint32_t session, const struct entry *e);
+void call_open(struct state *st, uint32_t h);
+void call_close(struct state *st, uint32_t h, uint64_t seq); /* no longer open: seq ended it */
+void call_told(struct state *st, uint32_t h, const struct entry_settle *s);
+void calls_free(struct state *st, struct session_row *s);
 /* A decision is kept as a call unless its session is over or has used up its decisions: nothing may grow there. */
 bool decision_is_kept(const struct session_row *s, const struct entry_decision *d);
+
+/* ---- state_exec.c ---- */
+uint32_t find_same(const struct state *st, uint32_t root_row, uint64_t token);
+bool exec_reserve(struct state *st, struct session_row *root);
+void exec_add(struct state *st, uint32_t call, const struct entry_decision *d);
+
+/* ---- state_ledger.c ---- */
+uint32_t find_ledger(const struct state *st, const struct ledger_key *key);
+struct ledger_key ledger_key_of(const struct state *st, const struct ledger_row *l);
+bool ledger_is(const struct state *st, uint32_t h, const struct ledger_key *key);
+bool ledger_is_same(const struct ledger_key *a, const struct ledger_key *b);
+bool ledger_reserve(struct state *st, const struct ledger_key *key, size_t more); /* memory for it and `more` others */
+uint32_t ledger_get(struct state *st, const struct ledger_key *key); /* reserved before, when it is new */
+void ledger_free(struct state *st, uint32_t h);
+/* Its window is over, or it is to have none from here on. */
+void ledger_to_life(struct ledger_row *l, int64_t life, int64_t now);
+/* The first hold that is a ledger's; 0: the call draws from none. */
+uint32_t ledger_holds(const struct state *st, const struct call_row *c);
+/* Does a hold still lie in the window of its ledger, when the window open now ends at end? */
+bool hold_is_current(const struct ledger_row *l, const struct hold_row *o, int64_t end, int64_t now);
+void holds_take(struct state *st, uint32_t call, const struct entry_decision *d, int64_t now);
+void holds_settle(struct state *st, uint32_t call, const struct entry_settle *s, bool late, int64_t now);
+void holds_charge(struct state *st, uint32_t call); /* nobody reported: what is held is charged */
+void holds_free(struct state *st, uint32_t call);
+void ledger_grant(struct state *st, const struct grant *g, int64_t now);
+
+/* ---- state_reload.c ---- */
+const struct entry_budgets *entry_budgets(const struct entry *e); /* NULL: it puts no policy in force, or does not say which budgets */
+int room_budgets(struct state *st, const struct entry *e, struct pawl_error *err);
+void budgets_apply(struct state *st, const struct entry_budgets *b, int64_t now);
+
+/* ---- state_life.c ---- */
+uint32_t life_take(struct state *st, uint32_t call, const struct entry_decision *d); /* the hold that remembers it, 0 = none */
+void life_settle(struct state *st, uint32_t call, const struct entry_settle *s, bool late);
+
+/* ---- state_card.c ---- */
+uint32_t find_card(const struct state *st, uint64_t session, const uint8_t token[static 16]); /* the newest */
+uint32_t find_card_id(const struct state *st, uint64_t id);
+static inline bool card_waits(const struct card_row *c)
+{
+	return c->pub.mode == CARD_PENDING || c->pub.mode == CARD_RESUMED;
+}
+bool card_reserve(struct state *st, const struct entry_decision *d);
+uint32_t card_open(struct state *st, uint32_t session, const struct entry *e);
+void card_join(struct state *st, uint32_t h, const struct entry_decision *d);
+void card_mode(struct state *st, uint32_t h, enum card_mode mode);
+void card_answered(struct state *st, uint32_t h, const struct entry_resolve *r);
+void card_free(struct state *st, uint32_t h);
+
+/* ---- state_denial.c ---- */
+bool denial_reserve(struct state *st, const struct entry_decision *d);
+void denial_add(struct state *st, uint32_t session, const struct entry *e);
+void denials_free(struct state *st, struct session_row *s);
+
+/* ---- state_breaker.c ---- */
+uint32_t find_break(const struct state *st, const struct breaker_row *key);
+bool break_key_eq(const struct breaker_row *a, const struct breaker_row *b);
+/* The rows that an entry brings, whatever its kind. */
+const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n);
+bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n);
+void break_put(struct state *st, const struct breaker_row *row, uint64_t seq);
+void breaks_free(struct state *st, struct session_row *s);
+
+/* ---- state_room*.c ---- */
+int contradiction(const struct entry *e, struct pawl_error *err, const char *what);
+int no_memory(struct pawl_error *err);
+bool draw_in_reach(const struct state *st, const struct session_row *who, const struct ledger_key *key);
+bool ledger_key_is_sane(const struct ledger_key *key);
+bool window_is_sane(const struct entry *e, int64_t end); /* none, or still open */
+int room_decision(struct state *st, const struct entry *e, struct pawl_error *err);
+int room_resolve(struct state *st, const struct entry *e, struct pawl_error *err);
+int room_breakers(struct state *st, const struct entry *e, struct pawl_error *err);
+
+/* ---- state_forget.c ---- */
+void forget_ended(struct state *st);
 #endif

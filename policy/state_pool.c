@@ -99,7 +99,7 @@ bool index_reserve(const struct state *st, struct index *ix, size_t extra, row_h
 	while (cap - cap / 4 < ix->n + extra) {
 		if (cap > UINT32_MAX / 4)
 			return false;
-		cap *= 2;
+		cap += cap / 2;
 	}
 	if (cap == ix->cap)
 		return true;
@@ -118,38 +118,44 @@ bool index_reserve(const struct state *st, struct index *ix, size_t extra, row_h
 
 void index_put(struct index *ix, uint64_t hash, uint32_t h)
 {
-	uint32_t i = (uint32_t)hash & (ix->cap - 1);
+	uint32_t i = index_start(ix, hash);
 
 	assert(ix->n < ix->cap);
 	while (ix->slot[i])
-		i = (i + 1) & (ix->cap - 1);
+		i = i + 1 < ix->cap ? i + 1 : 0;
 	ix->slot[i] = h;
 	ix->n++;
 }
 
 void index_swap(struct index *ix, uint64_t hash, uint32_t from, uint32_t to)
 {
-	uint32_t i = (uint32_t)hash & (ix->cap - 1);
+	uint32_t i = index_start(ix, hash);
 
 	while (ix->slot[i] != from)
-		i = (i + 1) & (ix->cap - 1);
+		i = i + 1 < ix->cap ? i + 1 : 0;
 	ix->slot[i] = to;
+}
+
+/* How far i lies behind from, once round. */
+static uint32_t distance(const struct index *ix, uint32_t from, uint32_t i)
+{
+	return i >= from ? i - from : i + (ix->cap - from);
 }
 
 /* Closes the gap by moving back whatever may lie nearer to its own place, so that no tombstones are needed. */
 bool index_remove(const struct state *st, struct index *ix, row_hash *hash, uint32_t h)
 {
-	uint32_t mask = ix->cap - 1, gap, i;
+	uint32_t gap, i;
 
 	if (!ix->cap)
 		return false;
-	for (gap = (uint32_t)hash(st, h) & mask; ix->slot[gap] != h; gap = (gap + 1) & mask)
+	for (gap = index_start(ix, hash(st, h)); ix->slot[gap] != h; gap = gap + 1 < ix->cap ? gap + 1 : 0)
 		if (!ix->slot[gap])
 			return false;
-	for (i = (gap + 1) & mask; ix->slot[i]; i = (i + 1) & mask) {
-		uint32_t home = (uint32_t)hash(st, ix->slot[i]) & mask;
+	for (i = gap + 1 < ix->cap ? gap + 1 : 0; ix->slot[i]; i = i + 1 < ix->cap ? i + 1 : 0) {
+		uint32_t home = index_start(ix, hash(st, ix->slot[i]));
 
-		if (((i - home) & mask) >= ((i - gap) & mask)) {
+		if (distance(ix, home, i) >= distance(ix, gap, i)) {
 			ix->slot[gap] = ix->slot[i];
 			gap = i;
 		}
@@ -194,7 +200,7 @@ static struct text *text_find(const struct state *st, struct str s, uint64_t has
 {
 	uint32_t h;
 
-	for (uint64_t at = hash; (h = index_next(&st->by_text, &at)) != 0;) {
+	for (uint32_t at = index_start(&st->by_text, hash); (h = index_next(&st->by_text, &at)) != 0;) {
 		struct text *t = text_at(st, h)->t;
 
 		if (t->hash == hash && str_eq((struct str){ t->p, t->n }, s))
@@ -258,6 +264,26 @@ void text_drop(struct state *st, struct str s)
 		text_free(st, t);
 }
 
+uint32_t text_hold(struct state *st, struct str s)
+{
+	struct str held = text_ref(st, s);
+
+	return held.p ? text_of(held)->handle : 0;
+}
+
+void text_let(struct state *st, uint32_t h)
+{
+	if (h)
+		text_drop(st, text_str(st, h));
+}
+
+struct str text_str(const struct state *st, uint32_t h)
+{
+	const struct text *t = h ? text_at(st, h)->t : NULL;
+
+	return t ? (struct str){ t->p, t->n } : STR_NONE;
+}
+
 void text_sweep(struct state *st)
 {
 	struct text *t = st->loose;
@@ -298,7 +324,7 @@ static void heap_set(struct state *st, uint32_t at, struct heap_node node)
 	if (node.kind == DEADLINE_CARD)
 		card_at(st, node.handle)->heap_at = at;
 	else
-		call_at(st, node.handle)->heap_at = at;
+		call_at(st, node.handle)->live.heap_at = at;
 }
 
 static bool heap_before(const struct heap_node *a, const struct heap_node *b)

@@ -1,39 +1,49 @@
 /* policy/state_room.c - is this entry what a pawld may have written in this state, and is there memory for all it adds?
  * A log from outside is input: whatever state_apply() would stumble over is refused here. Adds capacity, changes
- * nothing that can be read. */
+ * nothing that can be read. Decisions are looked at in state_room_decision.c, a person's answers and breakers in
+ * state_room_review.c. */
 #include "policy/state_int.h"
 
-#include <stdlib.h>
-
-static int contradiction(const struct entry *e, struct pawl_error *err, const char *what)
+int contradiction(const struct entry *e, struct pawl_error *err, const char *what)
 {
 	return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu contradicts the entries before it: %s",
 			 (unsigned long long)e->seq, what);
 }
 
-static int no_memory(struct pawl_error *err)
+int no_memory(struct pawl_error *err)
 {
 	return pawl_fail(err, PAWL_E_NOMEM, "out of memory for the state");
 }
 
 /* ---- sessions ---- */
 
+static bool parent_is_sane(const struct state *st, const struct entry_session *s)
+{
+	uint32_t h = find_session(st, s->parent);
+	int depth = 1;
+
+	if (!h || session_at(st, h)->pub.end != SESSION_LIVE || session_at(st, h)->pub.root != s->root)
+		return false;
+	for (; h; h = session_at(st, h)->parent_row)
+		depth++;
+	return depth <= PAWL_MAX_DEPTH_TREE;
+}
+
 static int check_open(const struct state *st, const struct entry *e, struct pawl_error *err)
 {
 	const struct entry_session *s = &e->session;
-	uint32_t parent = s->parent ? find_session(st, s->parent) : 0;
 
 	if (s->session != e->seq || s->session == 0)
 		return contradiction(e, err, "a session is named after the entry that opens it, and 0 names none");
-	if (s->parent ? !parent || session_at(st, parent)->pub.end != SESSION_LIVE ||
-			    session_at(st, parent)->pub.root != s->root
-		      : s->root != s->session)
-		return contradiction(e, err, "the parent of the new session is not a live session of that tree");
+	if (s->parent ? !parent_is_sane(st, s) : s->root != s->session)
+		return contradiction(e, err, "the parent of the new session is not a live session of that tree, or too deep in it");
 	if (s->agent.n == 0 || s->lease_ns < 0 || s->fresh_end < 0 || (s->fresh_end != 0 && s->fresh_end <= e->now))
 		return contradiction(e, err, "a session without agent, or with a lease or window that is over");
 	for (int u = 0; u < UNIT_COUNT; u++)
 		if (s->has_limit[u] && s->limit[u] < 0)
 			return contradiction(e, err, "a negative limit");
+	if (s->n_breakers || s->hold_until)
+		return contradiction(e, err, "a session that opens with what only an abort does");
 	return 0;
 }
 
@@ -45,8 +55,10 @@ static int room_session(struct state *st, const struct entry *e, struct pawl_err
 
 	if (s->action != SESSION_OPEN) {
 		h = find_session(st, s->session);
-		if (!h || session_at(st, h)->pub.end != SESSION_LIVE || s->action >= SESSION_ACTION_COUNT)
+		if (!h || session_at(st, h)->pub.end != SESSION_LIVE || (unsigned)s->action >= SESSION_ACTION_COUNT)
 			return contradiction(e, err, "it ends a session that is not live");
+		if (s->action != SESSION_ABORT && (s->n_breakers || s->hold_until))
+			return contradiction(e, err, "a session that closes with what only an abort does");
 		return 0;
 	}
 	r = check_open(st, e, err);
@@ -59,149 +71,20 @@ static int room_session(struct state *st, const struct entry *e, struct pawl_err
 	return 0;
 }
 
-/* ---- decisions ---- */
-
-static bool draw_is_sane(const struct entry_decision *d, const struct draw *w)
-{
-	return (unsigned)w->unit < UNIT_COUNT && w->key.unit == w->unit && (unsigned)w->key.scope < SCOPE_COUNT && w->amount >= 0 &&
-	       w->key.budget.n > 0 && (w->key.scope == SCOPE_SESSION) == (w->key.session != 0) &&
-	       (w->key.scope != SCOPE_SESSION || w->key.session <= d->session);
-}
-
-/* Only ancestors and the session itself can be drawn from: a ledger must not outlive, or die before, what draws from
- * it. */
-static bool draw_in_reach(const struct state *st, const struct session_row *who, const struct draw *w)
-{
-	uint64_t id = who->pub.id;
-
-	while (w->key.session && id && id != w->key.session) {
-		uint32_t h = find_session(st, id);
-
-		id = h ? session_at(st, h)->pub.parent : 0;
-	}
-	return id != 0;
-}
-
-static int check_allow(const struct state *st, const struct entry *e, const struct session_row *who,
-		       struct pawl_error *err)
-{
-	const struct entry_decision *d = &e->decision;
-
-	if (d->lease_until < e->now || d->card)
-		return contradiction(e, err, "an allowed call with a card, or with a lease that is over");
-	if (d->n_draws > PAWL_MAX_LEDGERS)
-		return contradiction(e, err, "more ledgers than a call can draw from");
-	for (size_t i = 0; i < d->n_draws; i++) {
-		if (!draw_is_sane(d, &d->draws[i]) || !draw_in_reach(st, who, &d->draws[i]))
-			return contradiction(e, err, "it draws from a ledger that is not in reach");
-		for (size_t k = 0; k < i; k++)
-			if (ledger_key_eq(&d->draws[i].key, &d->draws[k].key))
-				return contradiction(e, err, "it draws twice from one ledger");
-	}
-	return 0;
-}
-
-static int check_card(const struct state *st, const struct entry *e, struct pawl_error *err)
-{
-	const struct entry_decision *d = &e->decision;
-	uint32_t h = find_card(st, d->session, d->card_token);
-
-	if (d->card_until < e->now)
-		return contradiction(e, err, "a card whose deadline is over");
-	if (h ? card_at(st, h)->pub.id != d->card || card_at(st, h)->pub.until != d->card_until : d->card != e->seq)
-		return contradiction(e, err, "the review card is not the one that this call belongs to");
-	return 0;
-}
-
-static bool guard_is_tighter(const struct state *st, const struct entry_decision *d)
-{
-	struct guard_state g = state_guard(st, d->session, d->tool);
-
-	if (d->guard_repeat < 0 || d->guard_money < 0)
-		return false;
-	return (!g.has_money || (d->has_guard_money && d->guard_money <= g.money)) &&
-	       (!g.repeat || (d->guard_repeat && d->guard_repeat <= g.repeat));
-}
-
-static int check_decision(const struct state *st, const struct entry *e, const struct session_row *who,
-			  struct pawl_error *err)
-{
-	const struct entry_decision *d = &e->decision;
-
-	if (d->root != who->pub.root || d->tool.n == 0 || (unsigned)d->kind >= CALL_KIND_COUNT)
-		return contradiction(e, err, "a decision in another tree, or about no tool");
-	if (!guard_is_tighter(st, d))
-		return contradiction(e, err, "the caller's own limits for this tool became looser");
-	switch (d->answer) {
-	case VERDICT_ALLOW:
-		if (who->pub.end != SESSION_LIVE || d->why.code == REASON_SESSION_LIMIT)
-			return contradiction(e, err, "an allowed call in a session that is over or used up");
-		return check_allow(st, e, who, err);
-	case VERDICT_REVIEW:
-		if (who->pub.end != SESSION_LIVE || d->why.code == REASON_SESSION_LIMIT)
-			return contradiction(e, err, "a review in a session that is over or used up");
-		return check_card(st, e, err);
-	case VERDICT_DENY:
-		return d->card ? contradiction(e, err, "a denial with a review card") : 0;
-	case VERDICT_UNSET:
-		break;
-	}
-	return contradiction(e, err, "a decision without a verdict");
-}
-
-static bool ring_reserve(struct session_row *root)
-{
-	uint32_t cap = root->ring_cap ? root->ring_cap * 2 : 8;
-	uint64_t *ring;
-
-	if (root->ring_n < root->ring_cap || root->ring_cap == PAWL_MAX_WINDOW)
-		return true;
-	cap = cap < PAWL_MAX_WINDOW ? cap : PAWL_MAX_WINDOW;
-	ring = realloc(root->ring, cap * sizeof(*ring)); /* not wrapped yet: it wraps at full size only */
-	if (!ring)
-		return false;
-	root->ring = ring;
-	root->ring_cap = cap;
-	return true;
-}
-
-static bool reserve_draws(struct state *st, const struct entry_decision *d)
-{
-	for (size_t i = 0; i < d->n_draws; i++)
-		if (!text_reserve(st, d->draws[i].key.budget) || !text_reserve(st, d->draws[i].key.owner) ||
-		    !text_reserve(st, d->draws[i].key.tool))
-			return false;
-	return pool_reserve(&st->holds, d->n_draws) && pool_reserve(&st->ledgers, d->n_draws) &&
-	       index_reserve(st, &st->by_ledger, d->n_draws, ledger_row_hash);
-}
-
-static int room_decision(struct state *st, const struct entry *e, struct pawl_error *err)
-{
-	const struct entry_decision *d = &e->decision;
-	uint32_t h = find_session(st, d->session);
-	bool fits;
-	int r;
-
-	if (!h)
-		return contradiction(e, err, "a decision in a session that is not known");
-	r = check_decision(st, e, session_at(st, h), err);
-	if (r < 0 || !decision_is_kept(session_at(st, h), d))
-		return r;
-	fits = text_reserve(st, d->tool) && pool_reserve(&st->calls, 1) &&
-	       index_reserve(st, &st->by_seq, 1, seq_row_hash) && index_reserve(st, &st->by_call, 1, call_row_hash);
-	if (d->has_guard_money || d->guard_repeat)
-		fits = fits && pool_reserve(&st->guards, 1) && index_reserve(st, &st->by_guard, 1, guard_row_hash);
-	if (d->answer == VERDICT_REVIEW && d->card == e->seq)
-		fits = fits && pool_reserve(&st->cards, 1) && index_reserve(st, &st->by_card, 1, card_row_hash) &&
-		       heap_reserve(st, 1);
-	if (d->answer == VERDICT_ALLOW)
-		fits = fits && reserve_draws(st, d) && heap_reserve(st, 1) && pool_reserve(&st->sames, 1) &&
-		       index_reserve(st, &st->by_same, 1, same_row_hash) &&
-		       (!d->has_repeat || ring_reserve(session_at(st, session_at(st, h)->root_row)));
-	return fits ? 0 : no_memory(err);
-}
-
 /* ---- endings: no memory needed ---- */
+
+/* Of a hold whose window has rolled nothing can be released: a charge says so with 0, or names what was held and leaves it
+ * to the state to add the excess alone. */
+static bool charge_is_sane(const struct state *st, const struct entry *e, const struct hold_row *o, const struct charge *g, bool late)
+{
+	const struct ledger_row *l = ledger_at(st, o->ledger);
+
+	if (!ledger_is(st, o->ledger, &g->draw.key) || g->charged < 0 || !window_is_sane(e, g->draw.window_end))
+		return false;
+	if (late)
+		return g->reserved == 0;
+	return g->reserved == o->amount || (g->reserved == 0 && !hold_is_current(l, o, g->draw.window_end, e->now));
+}
 
 static int room_settle(const struct state *st, const struct entry *e, const struct entry_settle *s, bool late,
 		       struct pawl_error *err)
@@ -210,21 +93,17 @@ static int room_settle(const struct state *st, const struct entry *e, const stru
 	const struct call_row *c = h ? call_at(st, h) : NULL;
 	size_t i = 0;
 
-	if (!c || c->pub.answer != VERDICT_ALLOW || c->pub.session != s->session)
+	if (!c || c->answer != VERDICT_ALLOW || session_at(st, c->session_row)->pub.id != s->session)
 		return contradiction(e, err, "it settles a decision that did not allow a call of this session");
-	if (c->reported || late != (c->pub.settled != 0))
+	if (c->reported || late != (c->settled != 0))
 		return contradiction(e, err,
 				     late ? "a late report of a call that was reported, or still may be"
 					  : "it settles a call twice");
-	if (s->outcome == OUTCOME_NONE || s->outcome >= OUTCOME_EXPIRED)
+	if (s->outcome <= OUTCOME_NONE || s->outcome >= OUTCOME_EXPIRED)
 		return contradiction(e, err, "an outcome that no report can have");
-	for (hold = c->holds; hold; hold = hold_at(st, hold)->next, i++) {
-		const struct charge *g = i < s->n_charges ? &s->charges[i] : NULL;
-
-		if (!g || !ledger_key_eq(&g->draw.key, &ledger_at(st, hold_at(st, hold)->ledger)->key) ||
-		    g->charged < 0 || g->reserved != (late ? 0 : hold_at(st, hold)->amount))
+	for (hold = ledger_holds(st, c); hold; hold = hold_at(st, hold)->next, i++)
+		if (i >= s->n_charges || !charge_is_sane(st, e, hold_at(st, hold), &s->charges[i], late))
 			return contradiction(e, err, "it releases something else than what the call holds");
-	}
 	return i == s->n_charges ? 0 : contradiction(e, err, "it charges a ledger that the call does not draw from");
 }
 
@@ -236,8 +115,8 @@ static int room_loss(const struct state *st, const struct entry *e, struct pawl_
 	switch (l->what) {
 	case LOSS_RESERVATION_EXPIRED:
 		h = find_seq(st, l->decision);
-		if (!h || call_at(st, h)->pub.answer != VERDICT_ALLOW || call_at(st, h)->pub.settled ||
-		    call_at(st, h)->pub.session != l->session || call_at(st, h)->pub.lease_until > e->now)
+		if (!h || call_at(st, h)->answer != VERDICT_ALLOW || call_at(st, h)->settled ||
+		    session_at(st, call_at(st, h)->session_row)->pub.id != l->session || call_at(st, h)->lease_until > e->now)
 			return contradiction(e, err, "it ends a reservation that is not open, or not over yet");
 		return 0;
 	case LOSS_LATE_SETTLE:
@@ -254,35 +133,38 @@ static int room_loss(const struct state *st, const struct entry *e, struct pawl_
 
 static int room_timeout(const struct state *st, const struct entry *e, struct pawl_error *err)
 {
-	uint32_t h = find_card_id(st, e->timeout.session, e->timeout.card);
+	uint32_t h = find_card_id(st, e->timeout.card);
+	const struct card_row *c = h ? card_at(st, h) : NULL;
 
-	if (!h || card_at(st, h)->pub.until > e->now)
-		return contradiction(e, err, "it closes a card that is not pending, or not over yet");
+	if (c && e->timeout.waiter && c->pub.session == e->timeout.session && c->pub.mode == CARD_PENDING)
+		return 0;
+	if (!c || e->timeout.waiter || c->pub.session != e->timeout.session || !card_waits(c) || c->pub.until > e->now)
+		return contradiction(e, err, "it closes a card that waits for nothing, or whose time is not over yet");
 	return 0;
 }
 
-int state_room(struct state *st, const struct entry *e, struct pawl_error *err)
+static int room_kind(struct state *st, const struct entry *e, struct pawl_error *err)
 {
-	text_sweep(st); /* of a room that was never used */
-	if (e->seq != st->next_seq)
-		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu where %llu is due", (unsigned long long)e->seq,
-				 (unsigned long long)st->next_seq);
-	if (e->now < st->now)
-		return contradiction(e, err, "its log time lies before the last one");
 	switch (e->kind) {
 	case ENTRY_SESSION:
 		return room_session(st, e, err);
 	case ENTRY_DECISION:
+	case ENTRY_CLAIM:
 		return room_decision(st, e, err);
 	case ENTRY_SETTLE:
 		return room_settle(st, e, &e->settle, false, err);
+	case ENTRY_RESOLVE:
+		return room_resolve(st, e, err);
 	case ENTRY_TIMEOUT:
 		return room_timeout(st, e, err);
 	case ENTRY_LOSS:
 		return room_loss(st, e, err);
 	case ENTRY_START:
-	case ENTRY_STOP:
 	case ENTRY_POLICY:
+		return room_budgets(st, e, err);
+	case ENTRY_STOP:
+	case ENTRY_BREAKER:
+	case ENTRY_KEY:
 	case ENTRY_THROTTLE:
 		return 0;
 	case ENTRY_NONE:
@@ -290,4 +172,18 @@ int state_room(struct state *st, const struct entry *e, struct pawl_error *err)
 		break;
 	}
 	return contradiction(e, err, "an unknown kind");
+}
+
+int state_room(struct state *st, const struct entry *e, struct pawl_error *err)
+{
+	int r;
+
+	text_sweep(st); /* of a room that was never used */
+	if (e->seq != st->next_seq || e->seq > SEQ_MAX)
+		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu where %llu is due", (unsigned long long)e->seq,
+				 (unsigned long long)st->next_seq);
+	if (e->now < st->now)
+		return contradiction(e, err, "its log time lies before the last one");
+	r = room_kind(st, e, err);
+	return r < 0 ? r : room_breakers(st, e, err);
 }

@@ -29,7 +29,8 @@ static int show_help(FILE *out, int status)
 		    "  --dir DIR      the log's folder, or the folder that `pawl init` made (default: $PAWL_DIR,\n"
 		    "                 /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		    "  --from, --to   first and last sequence to print\n"
-		    "  --kind K       decision, settle, session, start, stop, policy, timeout, throttle, loss\n"
+		    "  --kind K       decision, claim, settle, session, resolve, breaker, key,\n"
+		    "                 start, stop, policy, timeout, throttle, loss\n"
 		    "  --session s_N  entries that name this session\n"
 		    "  --json         the JSON bodies, one a line\n"
 		    "  --raw          the signed entries as they are\n",
@@ -83,6 +84,14 @@ static void named(struct buf *out, const char *name, const struct json *doc, con
 	plain(out, s);
 }
 
+static void flag(struct buf *out, const struct json *doc, const char *key, const char *yes, const char *no)
+{
+	const struct json *v = json_get(doc, key);
+
+	if (v && json_kind(v) == JSON_KIND_BOOL)
+		buf_printf(out, " %s", json_true(v) ? yes : no);
+}
+
 static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 {
 	const struct json *reason = json_get(doc, "reason");
@@ -104,6 +113,10 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 	named(out, "card", json_get(doc, "card"), "id");
 	named(out, "policy", json_get(doc, "policy"), "name");
 	named(out, "name", doc, "name");
+	flag(out, doc, "loaded", "loaded", "refused");
+	flag(out, doc, "enrolled", "enrolled", "revoked");
+	named(out, "operator", doc, "operator");
+	named(out, "breaker", json_get(doc, "breaker"), "id");
 	named(out, "why", doc, "why");
 	named(out, "reason", reason, "code");
 	named(out, "rule", reason, "rule");
@@ -111,6 +124,9 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 		buf_putc(out, ':');
 	word(out, json_string(json_get(reason, "message")));
 	word(out, json_string(json_get(doc, "message")));
+	if (json_string(reason).n)
+		buf_putc(out, ':');
+	word(out, json_string(reason)); /* an operator's own words */
 	buf_putc(out, '\n');
 }
 

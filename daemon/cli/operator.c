@@ -3,6 +3,8 @@
 
 #include "daemon/base/home.h"
 #include "daemon/base/json.h"
+#include "daemon/cli/ask.h"
+#include "daemon/cli/escape.h"
 #include "daemon/cli/sp.h"
 
 #include <getopt.h>
@@ -29,17 +31,14 @@ static int usage(const char *verb, FILE *out, int status)
 	return status;
 }
 
-/* A text of the reply with every byte that could move a cursor shown as \xNN. */
+/* A text of the reply, safe for a terminal. */
 static void show(struct str s)
 {
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
+	struct buf safe = BUF_MAX(MAX_REPLY);
 
-		if (c < 0x20 || c == 0x7f)
-			(void)printf("\\x%02x", c);
-		else
-			(void)putchar(c);
-	}
+	escape_text(&safe, s, escape_mode_here(), 0, NULL);
+	(void)fwrite(safe.p ? safe.p : "", 1, safe.n, stdout);
+	buf_done(&safe);
 }
 
 static void show_value(const struct json *j)
@@ -121,13 +120,15 @@ static int answer(const struct asked *a, struct str body)
 		return 1;
 	}
 	if (json_get(reply, "error")) {
-		(void)fprintf(stderr, "pawl %s: ", a->verb);
-		(void)fwrite(body.p, 1, body.n, stderr);
-		(void)fputc('\n', stderr);
+		struct str said = json_string(json_get(json_get(reply, "error"), "message"));
+		struct buf safe = BUF_MAX(4096);
+
+		escape_text(&safe, said.n ? said : STR("refused"), escape_mode_here(), 0, NULL);
+		(void)fprintf(stderr, "pawl %s: %.*s\n", a->verb, (int)safe.n, safe.p ? safe.p : "");
+		buf_done(&safe);
 		status = 1;
 	} else if (a->json) {
-		(void)fwrite(body.p, 1, body.n, stdout);
-		(void)putchar('\n');
+		status = ask_json(a->verb, body);
 	} else if (str_is(str_of(a->verb), "sessions")) {
 		show_sessions(reply);
 	} else {

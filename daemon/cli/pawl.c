@@ -1,25 +1,53 @@
 /* daemon/cli/pawl.c - main of `pawl`: finds the verb and hands it its own argv. Owns the table of verbs and nothing else.
  * Exit statuses: 0 done, 1 failed, 2 the command line is wrong; `pawl log verify` has more, in its man page. */
 #include "daemon/base/near.h"
+#include "daemon/cli/console.h"
 #include "daemon/cli/init.h"
+#include "daemon/cli/key.h"
 #include "daemon/cli/log.h"
 #include "daemon/cli/operator.h"
+#include "daemon/cli/operator_admin.h"
 #include "daemon/cli/policy.h"
+#include "daemon/cli/review.h"
+#include "daemon/cli/spend.h"
+#include "daemon/cli/why.h"
+#include "daemon/resolve.h"
 
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
+
+/* Paths are resolved as pawld does it; the verbs' room does not reach that far. */
+static int policy(int argc, char **argv)
+{
+	struct resolver res = resolve_kernel();
+
+	return cli_policy(argc, argv, &res);
+}
 
 static const struct verb {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *line;
 } verbs[] = {
+	{ "abort", cli_answer, "answer a review: its session ends" },
+	{ "breaker", cli_breaker, "reset a circuit breaker" },
+	{ "console", cli_console, "watch reviews as they come, and answer them" },
 	{ "init", cli_init, "make a folder with a starter policy, keys, state, log" },
+	{ "key", cli_key, "make or show an operator's key" },
 	{ "log", cli_log, "show or verify the signed log" },
-	{ "policy", cli_policy, "check a policy file" },
+	{ "operator", cli_operator_admin, "say who may answer: add, list, remove" },
+	{ "policy", policy, "check a policy file, or ask it about one call" },
+	{ "reload", cli_reload, "have a running pawld read its policy again" },
+	{ "resume", cli_answer, "answer a review: this call may run, once" },
+	{ "review", cli_review, "show one review" },
+	{ "reviews", cli_reviews, "list what waits for a person" },
+	{ "session", cli_session, "abort a session" },
 	{ "sessions", cli_operator, "list the sessions of a running pawld" },
+	{ "skip", cli_answer, "answer a review: this call is not run" },
+	{ "spend", cli_spend, "what was spent, by tool, agent, day or session, from the log" },
 	{ "status", cli_operator, "how a running pawld is: policy, log, sessions, probes" },
+	{ "why", cli_why, "why a decision was what it was, and what became of it, from the log" },
 };
 
 static int help(FILE *out, int status)

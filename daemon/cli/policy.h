@@ -1,8 +1,10 @@
 /* daemon/cli/policy.h - `pawl policy …`: what a policy file says, without a daemon. Reads files, changes nothing. */
 #ifndef PAWL_CLI_POLICY_H
 #define PAWL_CLI_POLICY_H
+#include "pawl/policy.h"
 
-/* argv[0] is "policy". Exit status: 0 every file is good, 1 at least one is not, 2 usage. */
-int cli_policy(int argc, char **argv);
+/* argv[0] is "policy". res answers `explain`'s questions about paths (NULL: each is unresolved). Exit status: 0 every file is good, or the
+ * request would be allowed; 1 at least one is not, or the question could not be answered; 2 usage; 3 explain: review; 4 explain: deny. */
+int cli_policy(int argc, char **argv, const struct resolver *res);
 
 #endif

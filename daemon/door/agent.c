@@ -25,20 +25,37 @@ static void opened_text(struct job *job, const struct entry *e, struct buf *out)
 	sodium_memzero(&o, sizeof(o));
 }
 
+static enum card_mode resolved_mode(enum resolve_action a)
+{
+	return a == RESOLVE_RESUME ? CARD_RESUMED : a == RESOLVE_SKIP ? CARD_SKIPPED : a == RESOLVE_ABORT ? CARD_ABORTED : CARD_CLOSED;
+}
+
 void answer_text(struct job *job, const struct answer *ans, struct buf *out)
 {
 	const struct entry *e = ans->e;
 
-	if (!e && ans->no == REASON_LOG_UNAVAILABLE && job->rq.op == OP_DECIDE)
+	if (job->waiter) /* its review was in the log before; e, if any, says that it gave up */
+		waited_text(job, job->waiter, out);
+	else if (!e && ans->no == REASON_LOG_UNAVAILABLE && job->rq.op == OP_DECIDE)
 		reply_unavailable_decide(job->rq.call.call, ans->message, out);
+	else if (!e && ans->no == REASON_LOG_UNAVAILABLE && job->rq.op == OP_CLAIM)
+		reply_unavailable_claim(job->rq.call.call, ans->message, out);
 	else if (!e)
 		reply_error(job->rq.op, ans->no, NULL, ans->message, 0, out);
-	else if (e->kind == ENTRY_DECISION)
+	else if (e->kind == ENTRY_DECISION || e->kind == ENTRY_CLAIM)
 		reply_decide(e, ans->note, out);
 	else if (e->kind == ENTRY_SETTLE || e->kind == ENTRY_LOSS)
 		reply_settle(e, ans->note, out);
 	else if (e->kind == ENTRY_SESSION && e->session.action == SESSION_OPEN)
 		opened_text(job, e, out);
+	else if (e->kind == ENTRY_RESOLVE)
+		reply_review_resolve(e->resolve.card, resolved_mode(e->resolve.action), e->seq, out);
+	else if (e->kind == ENTRY_POLICY)
+		reply_policy_reload(e->policy.loaded, &job->problems, e->seq, out);
+	else if (e->kind == ENTRY_BREAKER)
+		reply_breaker_reset(e->breaker.row.id, e->seq, out);
+	else if (e->kind == ENTRY_SESSION && e->session.action == SESSION_ABORT)
+		reply_session_abort(e->session.session, e->seq, out);
 	else if (e->kind == ENTRY_SESSION)
 		reply_close(e->session.session, e->seq, out);
 	else
@@ -67,7 +84,8 @@ int handle_hello(struct job *job, struct buf *out)
 int handle_open(struct job *job, struct buf *out)
 {
 	const struct request_open *rq = &job->rq.open;
-	struct open_args a = { .agent = rq->agent, .root_dir = rq->root, .labels = rq->labels };
+	struct open_args a = { .agent = rq->agent, .root_dir = rq->root, .labels = rq->labels, .parent = rq->parent,
+			       .parent_token = rq->parent_token, .share_percent = rq->share_percent };
 	struct refusal no;
 
 	if (rq->agent_token.p) {
@@ -129,7 +147,7 @@ int handle_heartbeat(struct job *job, struct buf *out)
 	if (who->end == SESSION_LIVE)
 		reply_heartbeat(who->id, lv->lease_until, out);
 	else
-		reply_error(OP_HEARTBEAT, who->end == SESSION_ENDED_STALE ? REASON_STALE_SESSION : REASON_SESSION_CLOSED, NULL,
+		reply_error(OP_HEARTBEAT, session_end_reason(who->end), NULL,
 			    "the session has ended", 0, out);
 	return 0;
 }
@@ -159,10 +177,11 @@ static size_t ledgers(const struct mediator *m, const struct session_state *who,
 			out[n++] = (struct draw){ .key = { .budget = own_ledger_name((enum unit)u), .scope = SCOPE_SESSION, .unit = (enum unit)u, .session = who->id }, .unit = (enum unit)u,
 						  .limit = who->limit[u] };
 	for (size_t i = 0; i < n; i++) {
-		struct ledger_state led = state_ledger(m->durable, &out[i].key);
+		struct ledger_state led = state_ledger(m->durable, &out[i].key, now);
 
 		out[i].used = out[i].unit == UNIT_TIME ? now - who->opened_ns : add_sat(led.spent, led.reserved);
 		out[i].granted = led.granted;
+		out[i].window_end = led.window_end;
 	}
 	return n;
 }
@@ -173,6 +192,10 @@ int handle_state(struct job *job, struct buf *out)
 	const struct mediator *m = &job->d->m;
 	struct draw rows[PAWL_MAX_BUDGETS + UNIT_COUNT];
 	struct reply_review reviews[MAX_ROWS];
+	struct stick_fact denials[MAX_ROWS];
+	struct breaker_row breakers[PAWL_MAX_BREAKERS];
+	const struct breaker_row *row;
+	uint32_t at = 0;
 	uint64_t open[MAX_ROWS];
 	const struct call_state *call;
 	const struct card_state *card;
@@ -185,12 +208,19 @@ int handle_state(struct job *job, struct buf *out)
 	s = (struct reply_state){ .session = who->id, .agent = who->agent, .opened = who->opened_ns, .decisions = who->decisions,
 				  .executions = who->executions, .ledgers = rows, .currency = m->policy->currency, .open = open, .reviews = reviews };
 	s.expires = who->end == SESSION_LIVE ? lv->lease_until : who->ended_ns;
-	s.ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : STR_NONE;
+	s.ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
 	s.n_ledgers = ledgers(m, who, clock_now(m->clock), rows);
 	for (uint64_t after = 0; s.n_open < MAX_ROWS && (call = state_open_after(m->durable, who->id, after)); after = call->seq)
 		open[s.n_open++] = call->seq;
 	for (uint64_t after = 0; s.n_reviews < MAX_ROWS && (card = state_card_after(m->durable, who->id, after)); after = card->id)
-		reviews[s.n_reviews++] = (struct reply_review){ card->id, card->until };
+		reviews[s.n_reviews++] = (struct reply_review){ card->id, card->until, card->mode };
+	s.denials = denials;
+	while (s.n_denials < MAX_ROWS && state_denial_next(m->durable, who, &at, &denials[s.n_denials]))
+		s.n_denials++;
+	s.breakers = breakers;
+	for (at = 0; s.n_breakers < PAWL_MAX_BREAKERS && (row = state_breaker_next(m->durable, &at));)
+		if (row->scope != SCOPE_SESSION || row->session == who->root)
+			breakers[s.n_breakers++] = *row;
 	reply_state(&s, out);
 	return 0;
 }

@@ -22,6 +22,15 @@ static const struct {
 	[OP_DECIDE] = { DOOR_AGENT, handle_decide },
 	[OP_SETTLE] = { DOOR_AGENT, handle_settle },
 	[OP_HEARTBEAT] = { DOOR_AGENT, handle_heartbeat },
+	[OP_CLAIM] = { DOOR_AGENT, handle_claim },
+	[OP_REVIEW_WAIT] = { DOOR_AGENT, handle_review_wait },
+	[OP_NONCE] = { DOOR_OPERATOR, handle_nonce },
+	[OP_REVIEW_LIST] = { DOOR_OPERATOR, handle_review_list },
+	[OP_REVIEW_SHOW] = { DOOR_OPERATOR, handle_review_show },
+	[OP_REVIEW_RESOLVE] = { DOOR_OPERATOR, handle_resolve },
+	[OP_SESSION_ABORT] = { DOOR_OPERATOR, handle_abort },
+	[OP_BREAKER_RESET] = { DOOR_OPERATOR, handle_breaker_reset },
+	[OP_POLICY_RELOAD] = { DOOR_OPERATOR, handle_reload },
 	[OP_STATUS] = { DOOR_OPERATOR, handle_status },
 	[OP_SESSION_LIST] = { DOOR_OPERATOR, handle_session_list },
 	[OP_POLICY_SHOW] = { DOOR_OPERATOR, handle_policy_show },
@@ -29,10 +38,10 @@ static const struct {
 
 int dispatch_open(struct daemon *d, struct pawl_error *err)
 {
-	int r = ipc_open(d->opt->operator_socket, MAX_OPERATORS, &d->operator_door, err);
+	int r = ipc_open(d->opt->operator_socket, 0600, MAX_OPERATORS, &d->operator_door, err);
 
 	if (r == 0)
-		r = ipc_open(d->opt->socket, MAX_AGENTS, &d->agent_door, err);
+		r = ipc_open(d->opt->socket, 0666, MAX_AGENTS, &d->agent_door, err);
 	return r;
 }
 
@@ -54,7 +63,9 @@ static void job_free(struct job *job)
 		return;
 	ipc_body_free(&job->msg);
 	request_done(&job->rq);
-	sodium_memzero(job->token, sizeof(job->token));
+	waiter_free(job->waiter);
+	policy_report_done(&job->problems);
+	sodium_memzero(job, sizeof(*job)); /* tokens of the request and of a session that was opened */
 	free(job);
 }
 
@@ -72,9 +83,30 @@ void dispatch_done(void *cookie, const struct answer *ans)
 	struct buf out = BUF_MAX(MAX_REPLY);
 	struct job *job = cookie;
 
+	if (job_waits(job, ans))
+		return;
 	answer_text(job, ans, &out);
 	send_and_free(job, &out);
 	buf_done(&out);
+}
+
+int64_t dispatch_wake(struct daemon *d, int64_t now)
+{
+	struct waiter *w;
+
+	while ((w = reviews_due(d->reviews, d->m.durable, now))) {
+		struct buf out = BUF_MAX(MAX_REPLY);
+		struct job *job = w->cookie;
+
+		job->waiter = w;
+		/* (INT64_MAX: pawld stops; nobody gave up.) The log says that it gave up before it is told so: only then is its late approval a claim's alone */
+		if (now != INT64_MAX && w->until <= now && mediate_gave_up(&d->m, w->card, job))
+			continue;
+		waited_text(job, w, &out);
+		send_and_free(job, &out);
+		buf_done(&out);
+	}
+	return reviews_next(d->reviews);
 }
 
 static void count_bad(struct daemon *d, size_t body_n)

@@ -5,7 +5,6 @@
 #include "daemon/base/buf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -77,7 +76,7 @@ static int watch(struct ipc *door, int op, int fd, uint32_t what, uint32_t event
 	return epoll_ctl(door->epoll, op, fd, &ev);
 }
 
-int ipc_open(const char *path, uint32_t max, struct ipc **ret, struct pawl_error *err)
+int ipc_open(const char *path, unsigned mode, uint32_t max, struct ipc **ret, struct pawl_error *err)
 {
 	struct sockaddr_un addr;
 	struct ipc *door;
@@ -100,7 +99,7 @@ int ipc_open(const char *path, uint32_t max, struct ipc **ret, struct pawl_error
 		door->conn[i].fd = -1;
 	door->epoll = epoll_create1(EPOLL_CLOEXEC);
 	door->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (door->epoll < 0 || door->listener < 0 || bind(door->listener, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+	if (door->epoll < 0 || door->listener < 0 || bind(door->listener, (const struct sockaddr *)&addr, sizeof(addr)) < 0 || chmod(path, mode) < 0 ||
 	    listen(door->listener, BACKLOG) < 0 || watch(door, EPOLL_CTL_ADD, door->listener, LISTENER, EPOLLIN) < 0) {
 		r = pawl_fail_errno(err, "cannot listen on %s", path);
 		ipc_close(door);

@@ -17,9 +17,10 @@ struct ipc_msg {
 	char *body; /* owned by the message; ipc_body_free() */
 	size_t n;
 };
-/* path: at most 107 bytes; a dead socket file is replaced, a live one is PAWL_E_BUSY. Beyond max streams the one that was idle longest
+/* path: at most 107 bytes; a dead socket file is replaced, a live one is PAWL_E_BUSY. mode: who may connect, within what
+ * the folder allows. Beyond max streams the one that was idle longest
  * makes room. */
-PAWL_MUST_USE int ipc_open(const char *path, uint32_t max, struct ipc **ret, struct pawl_error *err);
+PAWL_MUST_USE int ipc_open(const char *path, unsigned mode, uint32_t max, struct ipc **ret, struct pawl_error *err);
 void ipc_close(struct ipc *door); /* accepts NULL */
 int ipc_fd(const struct ipc *door); /* an epoll descriptor: readable when something arrived; level-triggered */
 /* 1: *ret is filled, and there may be more although ipc_fd() is quiet: ask until 0. 0: nothing more to do now. Accepts, reads and sends what waits on the way, a bounded amount a call. */

@@ -11,14 +11,24 @@ struct job {
 	struct ipc *door;
 	struct ipc_msg msg;
 	struct request rq;
+	struct policy_report problems; /* policy.reload */
+	struct waiter *waiter; /* while an answer is held back; owned once dispatch_wake() has it */
 	uint8_t token[32]; /* session.open: shown once, then wiped */
 };
 /* A handler writes the answer into out and returns 0, or hands the job to the spine and returns 1 (it is no longer ours). */
 typedef int job_handler(struct job *job, struct buf *out);
+job_handler handle_claim, handle_review_wait;							  /* agent_review.c */
+job_handler handle_nonce, handle_review_list, handle_review_show, handle_resolve, handle_abort, handle_breaker_reset,
+	handle_reload; /* operator_review.c */
 job_handler handle_hello, handle_open, handle_close, handle_state, handle_decide, handle_settle, handle_heartbeat; /* agent.c */
 job_handler handle_status, handle_session_list, handle_policy_show;						   /* operator.c */
 /* The spine's answer as bytes (agent.c). */
 void answer_text(struct job *job, const struct answer *ans, struct buf *out);
+
+/* A review that its caller waits for: kept until dispatch_wake() finds it due. true: the job is no longer ours. */
+bool job_waits(struct job *job, const struct answer *ans);
+/* The answer to a waiter, from how its card is now. */
+void waited_text(struct job *job, const struct waiter *w, struct buf *out);
 
 /* What hello and status both say. */
 #define JOB_PROMISES 11

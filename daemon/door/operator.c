@@ -9,7 +9,6 @@ size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PRO
 	const struct str same = STR("agents and operator share one uid: code that attacks pawld's own files is not held");
 	size_t n = 0;
 
-	out[n++] = (struct reply_fact){ STR("P3"), STR("off"), STR("sticky denials are not built yet") };
 	if (d->same_uid) {
 		out[n++] = (struct reply_fact){ STR("P4"), STR("partial"), same };
 		out[n++] = (struct reply_fact){ STR("P6"), STR("partial"), same };
@@ -71,7 +70,7 @@ int handle_session_list(struct job *job, struct buf *out)
 		rows[n] = (struct reply_session){ .session = who->id, .agent = who->agent, .opened = who->opened_ns, .decisions = who->decisions,
 						  .executions = who->executions, .reservations = who->open_reservations, .reviews = who->pending_cards };
 		rows[n].expires = who->end != SESSION_LIVE ? who->ended_ns : lv ? lv->lease_until : 0;
-		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : STR_NONE;
+		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
 		n++;
 	}
 	reply_session_list(rows, n, state_session_after(m->durable, after) != NULL, out);

@@ -1,40 +1,13 @@
 /* daemon/door/reply_info.c - replies that tell how things are: hello, sessions, status. Owns nothing; pure. */
-#include "daemon/door/reply.h"
+#include "daemon/door/reply_part.h"
 
 #include "daemon/log/entry.h"
 #include "policy/money.h"
-
-static void text(struct buf *out, const char *key, struct str s)
-{
-	buf_key(out, key);
-	if (s.p)
-		buf_text(out, s);
-	else
-		buf_puts(out, "null");
-}
-
-static void time_at(struct buf *out, const char *key, int64_t ns)
-{
-	buf_key(out, key);
-	buf_time(out, ns);
-}
-
-static void number(struct buf *out, const char *key, int64_t v)
-{
-	buf_key(out, key);
-	buf_i64(out, v);
-}
 
 static void count(struct buf *out, const char *key, uint64_t v)
 {
 	buf_key(out, key);
 	buf_u64(out, v);
-}
-
-static void id(struct buf *out, const char *key, char letter, uint64_t v)
-{
-	buf_key(out, key);
-	buf_id(out, letter, v);
 }
 
 static void open_object(struct buf *out, const char *key)
@@ -51,8 +24,8 @@ static void facts(struct buf *out, const char *key, const struct reply_fact *row
 			buf_putc(out, ',');
 		buf_text(out, rows[i].name);
 		buf_puts(out, ":{");
-		text(out, "state", rows[i].state);
-		text(out, "why", rows[i].why);
+		reply_key_text(out, "state", rows[i].state);
+		reply_key_text(out, "why", rows[i].why);
 		buf_putc(out, '}');
 	}
 	buf_putc(out, '}');
@@ -61,25 +34,25 @@ static void facts(struct buf *out, const char *key, const struct reply_fact *row
 void reply_hello(const struct reply_hello *h, struct buf *out)
 {
 	reply_head(OP_HELLO, out);
-	text(out, "server", STR("pawld " PAWL_VERSION));
-	number(out, "protocol", 1);
+	reply_key_text(out, "server", STR("pawld " PAWL_VERSION));
+	reply_key_int(out, "protocol", 1);
 	open_object(out, "policy");
-	text(out, "name", h->policy_name);
-	text(out, "hash", h->policy_hash);
+	reply_key_text(out, "name", h->policy_name);
+	reply_key_text(out, "hash", h->policy_hash);
 	buf_putc(out, '}');
-	text(out, "currency", h->currency);
-	text(out, "mode", h->mode);
-	text(out, "default", str_of(verdict_name(h->fallback)));
+	reply_key_text(out, "currency", h->currency);
+	reply_key_text(out, "mode", h->mode);
+	reply_key_text(out, "default", str_of(verdict_name(h->fallback)));
 	buf_key(out, "attended");
 	buf_puts(out, h->attended ? "true" : "false");
 	open_object(out, "log");
-	text(out, "origin", h->log.origin);
-	text(out, "key", h->log.key);
+	reply_key_text(out, "origin", h->log.origin);
+	reply_key_text(out, "key", h->log.key);
 	count(out, "seq", h->log.seq);
 	buf_putc(out, '}');
 	open_object(out, "watch");
-	text(out, "state", h->watch_state);
-	text(out, "why", h->watch_why);
+	reply_key_text(out, "state", h->watch_state);
+	reply_key_text(out, "why", h->watch_why);
 	buf_putc(out, '}');
 	facts(out, "promises", h->promises, h->n_promises);
 	buf_putc(out, '}');
@@ -90,46 +63,73 @@ void reply_open(const struct reply_open *o, struct buf *out)
 	char lease[MONEY_TEXT];
 
 	reply_head(OP_SESSION_OPEN, out);
-	id(out, "session", 's', o->session);
-	buf_key(out, "token");
-	buf_putc(out, '"');
-	buf_hex(out, o->token, sizeof(o->token));
-	buf_putc(out, '"');
-	time_at(out, "expires", o->expires);
-	text(out, "lease", (struct str){ lease, span_text(o->lease_ns, lease) });
-	text(out, "mode", o->mode);
-	open_object(out, "log");
-	count(out, "seq", o->seq);
-	buf_puts(out, "}}");
+	reply_key_id(out, "session", 's', o->session);
+	reply_key_hex(out, "token", o->token, sizeof(o->token));
+	reply_key_time(out, "expires", o->expires);
+	reply_key_text(out, "lease", (struct str){ lease, span_text(o->lease_ns, lease) });
+	reply_key_text(out, "mode", o->mode);
+	reply_key_seq(out, o->seq);
+	buf_putc(out, '}');
 }
 
 void reply_close(uint64_t session, uint64_t seq, struct buf *out)
 {
 	reply_head(OP_SESSION_CLOSE, out);
-	id(out, "session", 's', session);
-	open_object(out, "log");
-	count(out, "seq", seq);
-	buf_puts(out, "}}");
+	reply_key_id(out, "session", 's', session);
+	reply_key_seq(out, seq);
+	buf_putc(out, '}');
 }
 
 void reply_heartbeat(uint64_t session, int64_t expires, struct buf *out)
 {
 	reply_head(OP_HEARTBEAT, out);
-	id(out, "session", 's', session);
-	time_at(out, "expires", expires);
+	reply_key_id(out, "session", 's', session);
+	reply_key_time(out, "expires", expires);
 	buf_putc(out, '}');
+}
+
+static void state_denials(const struct stick_fact *rows, size_t n, struct buf *out)
+{
+	buf_puts(out, ",\"denials\":[");
+	for (size_t i = 0; i < n; i++) {
+		const char *how = stick_name(rows[i].how);
+
+		buf_puts(out, i ? ",{\"tool\":" : "{\"tool\":");
+		buf_text(out, rows[i].tool);
+		reply_key_text(out, "rule", rows[i].rule);
+		reply_key_text(out, "sticky", how ? str_of(how) : STR_NONE);
+		buf_putc(out, '}');
+	}
+	buf_putc(out, ']');
+}
+
+static void state_breakers(const struct breaker_row *rows, size_t n, struct buf *out)
+{
+	buf_puts(out, ",\"breakers\":[");
+	for (size_t i = 0; i < n; i++) {
+		const char *mode = breaker_mode_name(rows[i].mode);
+
+		buf_puts(out, i ? ",{\"breaker\":" : "{\"breaker\":");
+		buf_text(out, rows[i].id);
+		if (rows[i].tool.p) /* one a tool: without it several rows would look alike */
+			reply_key_text(out, "tool", rows[i].tool);
+		reply_key_text(out, "state", mode ? str_of(mode) : STR_NONE);
+		reply_key_time(out, "until", rows[i].until);
+		buf_putc(out, '}');
+	}
+	buf_putc(out, ']');
 }
 
 void reply_state(const struct reply_state *s, struct buf *out)
 {
 	reply_head(OP_SESSION_STATE, out);
-	id(out, "session", 's', s->session);
-	text(out, "agent", s->agent);
-	time_at(out, "opened", s->opened);
-	time_at(out, "expires", s->expires);
-	text(out, "ended", s->ended);
-	number(out, "decisions", s->decisions);
-	number(out, "executions", s->executions);
+	reply_key_id(out, "session", 's', s->session);
+	reply_key_text(out, "agent", s->agent);
+	reply_key_time(out, "opened", s->opened);
+	reply_key_time(out, "expires", s->expires);
+	reply_key_text(out, "ended", s->ended);
+	reply_key_int(out, "decisions", s->decisions);
+	reply_key_int(out, "executions", s->executions);
 	buf_key(out, "remaining");
 	reply_remaining(s->ledgers, sizeof(*s->ledgers), s->n_ledgers, false, s->currency, out);
 	buf_key(out, "open");
@@ -144,21 +144,25 @@ void reply_state(const struct reply_state *s, struct buf *out)
 	buf_putc(out, '[');
 	for (size_t i = 0; i < s->n_reviews; i++) {
 		buf_puts(out, i ? ",{" : "{");
-		id(out, "review", 'r', s->reviews[i].card);
-		time_at(out, "expires", s->reviews[i].expires);
+		reply_key_id(out, "review", 'r', s->reviews[i].card);
+		reply_key_text(out, "state", reply_card_state(s->reviews[i].mode));
+		reply_key_time(out, "expires", s->reviews[i].expires);
 		buf_putc(out, '}');
 	}
-	buf_puts(out, "],\"denials\":[],\"breakers\":[]}"); /* their rooms are not built yet: none can exist */
+	buf_putc(out, ']');
+	state_denials(s->denials, s->n_denials, out);
+	state_breakers(s->breakers, s->n_breakers, out);
+	buf_putc(out, '}');
 }
 
 static void status_log(const struct reply_log *log, struct buf *out)
 {
 	open_object(out, "log");
-	text(out, "origin", log->origin);
-	text(out, "key", log->key);
+	reply_key_text(out, "origin", log->origin);
+	reply_key_text(out, "key", log->key);
 	count(out, "seq", log->seq);
-	text(out, "state", log->unavailable ? STR("unavailable") : STR("ok"));
-	text(out, "why", log->why);
+	reply_key_text(out, "state", log->unavailable ? STR("unavailable") : STR("ok"));
+	reply_key_text(out, "why", log->why);
 	buf_putc(out, '}');
 }
 
@@ -181,24 +185,24 @@ static void status_counters(const struct reply_status *s, struct buf *out)
 void reply_status(const struct reply_status *s, struct buf *out)
 {
 	reply_head(OP_STATUS, out);
-	text(out, "server", STR("pawld " PAWL_VERSION));
+	reply_key_text(out, "server", STR("pawld " PAWL_VERSION));
 	open_object(out, "pid");
 	buf_key(out, "watcher");
 	if (s->watcher_pid)
 		buf_i64(out, s->watcher_pid);
 	else
 		buf_puts(out, "null");
-	number(out, "rest", s->rest_pid);
+	reply_key_int(out, "rest", s->rest_pid);
 	buf_putc(out, '}');
-	time_at(out, "started", s->started);
-	time_at(out, "now", s->now);
-	time_at(out, "wall", s->wall);
-	text(out, "mode", s->mode);
-	text(out, "default", str_of(verdict_name(s->fallback)));
+	reply_key_time(out, "started", s->started);
+	reply_key_time(out, "now", s->now);
+	reply_key_time(out, "wall", s->wall);
+	reply_key_text(out, "mode", s->mode);
+	reply_key_text(out, "default", str_of(verdict_name(s->fallback)));
 	open_object(out, "policy");
-	text(out, "name", s->policy_name);
-	text(out, "hash", s->policy_hash);
-	time_at(out, "loaded", s->policy_loaded);
+	reply_key_text(out, "name", s->policy_name);
+	reply_key_text(out, "hash", s->policy_hash);
+	reply_key_time(out, "loaded", s->policy_loaded);
 	buf_putc(out, '}');
 	status_log(&s->log, out);
 	open_object(out, "sessions");
@@ -218,15 +222,15 @@ void reply_session_list(const struct reply_session *rows, size_t n, bool more, s
 	buf_putc(out, '[');
 	for (size_t i = 0; i < n; i++) {
 		buf_puts(out, i ? ",{" : "{");
-		id(out, "session", 's', rows[i].session);
-		text(out, "agent", rows[i].agent);
-		time_at(out, "opened", rows[i].opened);
-		time_at(out, "expires", rows[i].expires);
-		text(out, "ended", rows[i].ended);
-		number(out, "decisions", rows[i].decisions);
-		number(out, "executions", rows[i].executions);
-		number(out, "reservations", rows[i].reservations);
-		number(out, "reviews", rows[i].reviews);
+		reply_key_id(out, "session", 's', rows[i].session);
+		reply_key_text(out, "agent", rows[i].agent);
+		reply_key_time(out, "opened", rows[i].opened);
+		reply_key_time(out, "expires", rows[i].expires);
+		reply_key_text(out, "ended", rows[i].ended);
+		reply_key_int(out, "decisions", rows[i].decisions);
+		reply_key_int(out, "executions", rows[i].executions);
+		reply_key_int(out, "reservations", rows[i].reservations);
+		reply_key_int(out, "reviews", rows[i].reviews);
 		buf_putc(out, '}');
 	}
 	buf_puts(out, more ? "],\"more\":true}" : "],\"more\":false}");
@@ -235,9 +239,9 @@ void reply_session_list(const struct reply_session *rows, size_t n, bool more, s
 void reply_policy_show(const struct reply_policy *p, struct buf *out)
 {
 	reply_head(OP_POLICY_SHOW, out);
-	text(out, "name", p->name);
-	text(out, "hash", p->hash);
-	text(out, "file", p->file);
-	text(out, "text", p->text);
+	reply_key_text(out, "name", p->name);
+	reply_key_text(out, "hash", p->hash);
+	reply_key_text(out, "file", p->file);
+	reply_key_text(out, "text", p->text);
 	buf_putc(out, '}');
 }

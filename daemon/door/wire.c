@@ -2,12 +2,31 @@
  * and checks what no single field can tell. Owns the parsed document until it is handed over. */
 #include "daemon/door/wire_field.h"
 
+#include "policy/canon.h"
+
 const char *wire_op_name(enum wire_op op)
 {
 	for (size_t i = 0; i < wire_n_ops; i++)
 		if (wire_ops[i].op == op)
 			return wire_ops[i].name.p;
 	return NULL;
+}
+
+bool wire_op_signed(enum wire_op op)
+{
+	return op == OP_REVIEW_RESOLVE || op == OP_SESSION_ABORT || op == OP_BREAKER_RESET || op == OP_POLICY_RELOAD;
+}
+
+void wire_signed_bytes(const struct request *rq, struct buf *out)
+{
+	static const struct str signature = { "signature", 9 };
+
+	if (!wire_op_signed(rq->op)) { /* no other op has anything that a signature could be over */
+		out->failed = true;
+		return;
+	}
+	buf_puts(out, "pawl-operator/v1\n");
+	canon_json(rq->doc, &signature, 1, out);
 }
 
 static const struct wire_op_def *op_def(struct str name, enum wire_door door)
@@ -54,6 +73,28 @@ static int check_call(struct wire_reader *r, const struct request_call *call)
 	return 0;
 }
 
+static int check_open(struct wire_reader *r, const struct request_open *open)
+{
+	if (open->parent && !open->has_parent_token)
+		return wire_bad(r, STR("parent_token"), "missing: a child session is opened by its parent");
+	if (open->has_parent_token && !open->parent)
+		return wire_bad(r, STR("parent"), "missing: parent_token is of no use without it");
+	if (open->share_percent && !open->parent)
+		return wire_bad(r, STR("limits.money"), "a share is of what the parent has left: there is no parent");
+	return 0;
+}
+
+static int check_whole(struct wire_reader *r, const struct request *rq)
+{
+	if (rq->op == OP_DECIDE || rq->op == OP_CLAIM)
+		return check_call(r, &rq->call);
+	if (rq->op == OP_SESSION_OPEN)
+		return check_open(r, &rq->open);
+	if (rq->op == OP_REVIEW_RESOLVE && rq->by.tree && rq->by.action != RESOLVE_ABORT)
+		return wire_bad(r, STR("tree"), "only an abort reaches further than the call");
+	return 0;
+}
+
 static int read_request(struct wire_reader *r, enum wire_door door, enum wire_op *ret_op)
 {
 	const struct wire_op_def *def = NULL;
@@ -75,15 +116,14 @@ static int read_request(struct wire_reader *r, enum wire_door door, enum wire_op
 		return unknown;
 	r->rq->op = def->op;
 	got = wire_read(r, doc, def->rows, def->n);
-	if (got == 0 && def->op == OP_DECIDE)
-		got = check_call(r, &r->rq->call);
-	return got;
+	return got == 0 ? check_whole(r, r->rq) : got;
 }
 
 int wire_parse(struct str body, enum wire_door door, struct str currency, struct request *ret, enum wire_op *ret_op,
 	       struct pawl_error *err)
 {
-	struct request rq = { .list_limit = 100, .settle.duration_ns = -1 };
+	/* zero is "resume": what nobody asked for must not read as a yes */
+	struct request rq = { .list_limit = 100, .settle.duration_ns = -1, .by.action = RESOLVE_CLOSE };
 	struct wire_reader r = { .rq = &rq, .currency = currency, .err = err };
 	int got;
 

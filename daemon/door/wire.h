@@ -2,8 +2,9 @@
  * docs/wire.md is the law. Replies are rendered in daemon/door/reply.c. */
 #ifndef PAWL_WIRE_H
 #define PAWL_WIRE_H
+#include "daemon/base/buf.h"
 #include "daemon/base/json.h"
-#include "pawl/policy.h"
+#include "pawl/entry.h"
 
 enum wire_door { DOOR_AGENT, DOOR_OPERATOR };
 enum wire_op {
@@ -14,19 +15,33 @@ enum wire_op {
 	OP_SESSION_STATE,
 	OP_DECIDE,
 	OP_SETTLE,
-	OP_HEARTBEAT, /* agent */
+	OP_HEARTBEAT,
+	OP_CLAIM,
+	OP_REVIEW_WAIT, /* agent */
 	OP_STATUS,
 	OP_SESSION_LIST,
-	OP_POLICY_SHOW, /* operator */
+	OP_POLICY_SHOW,
+	OP_NONCE,
+	OP_REVIEW_LIST,
+	OP_REVIEW_SHOW, /* operator, reading */
+	OP_REVIEW_RESOLVE,
+	OP_SESSION_ABORT,
+	OP_BREAKER_RESET,
+	OP_POLICY_RELOAD, /* operator, signed: wire_op_signed() */
 	OP_COUNT
 };
 const char *wire_op_name(enum wire_op op); /* "decide" …; NULL for OP_NONE */
+bool wire_op_signed(enum wire_op op);      /* it changes something, so struct request_operator says who signed */
 
 struct request_open {
-	struct str agent, agent_token, parent, parent_token, root; /* STR_NONE when absent or null */
-	const struct json *labels;                                 /* object of texts or NULL */
+	struct str agent, agent_token, root; /* STR_NONE when absent or null */
+	uint64_t parent;                     /* 0: a root; else parent_token is there too */
+	bool has_parent_token;
+	uint8_t parent_token[32];
+	const struct json *labels; /* object of texts or NULL */
 	bool has_limit[UNIT_COUNT];
 	int64_t limit[UNIT_COUNT];
+	int64_t share_percent; /* 1 to 100: instead of limit[UNIT_MONEY], of what the parent has left; 0 = none */
 };
 struct request_settle {
 	uint64_t decision;
@@ -40,16 +55,27 @@ struct request_settle {
 	uint8_t error_sha256[32];
 	int64_t duration_ns; /* -1 = not said */
 };
+struct request_operator {
+	struct str operator; /* the name of an enrolled key */
+	uint8_t nonce[32], signature[64];
+	enum resolve_action action;      /* review.resolve; never RESOLVE_CLOSE */
+	struct str reason;               /* may be empty; STR_NONE when absent */
+	bool tree;                       /* with all of the tree */
+	bool all;                        /* review.list: answered ones too */
+	struct str breaker, owner, tool; /* breaker.reset; tool as sent */
+};
 struct request { /* owns doc; all text is borrowed from it */
 	enum wire_op op;
 	struct json *doc;
-	uint64_t session; /* decide, settle, session.close, session.state, heartbeat */
+	uint64_t session; /* agent ops; session.abort; 0 when review.list or breaker.reset do not say */
 	uint8_t token[32];
 	struct request_call call;
 	struct request_settle settle;
 	struct request_open open;
+	struct request_operator by;
+	uint64_t review; /* claim, review.wait, review.show, review.resolve */
 	int64_t wait_ns;
-	uint64_t after;     /* session.list: sequence of a session, 0 = from the start */
+	uint64_t after;     /* session.list, review.list: sequence of a session or card, 0 = from the start */
 	int64_t list_limit; /* default 100 */
 };
 /* currency: the policy's; another one in the request is malformed. Ops of the other door are "unknown op". On failure
@@ -57,4 +83,8 @@ struct request { /* owns doc; all text is borrowed from it */
 PAWL_MUST_USE int wire_parse(struct str body, enum wire_door door, struct str currency, struct request *ret,
 			     enum wire_op *ret_op, struct pawl_error *err);
 void request_done(struct request *rq);
+
+/* The bytes that a signed request's signature is over: "pawl-operator/v1\n" and the canonical JSON of all members but
+ * `signature`, as they were sent. Fails only by .failed. */
+void wire_signed_bytes(const struct request *rq, struct buf *out);
 #endif

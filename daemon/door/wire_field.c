@@ -150,8 +150,11 @@ static int read_value(struct wire_reader *r, const struct wire_field *f, const s
 	case WIRE_VERSION: /* both were looked at before the op's table was known */
 	case WIRE_SEEN:
 		return 0;
-	case WIRE_UNBUILT:
-		return wire_bad(r, f->name, "not built yet: leave it out");
+	case WIRE_BOOL:
+		if (json_kind(v) != JSON_KIND_BOOL)
+			return wire_bad_kind(r, f->name, "true or false", v);
+		*(bool *)at = json_true(v);
+		return 0;
 	case WIRE_INT:
 		return read_int(r, f->name, v, f->min, f->max, at);
 	case WIRE_TOKENS:
@@ -166,6 +169,7 @@ static int read_value(struct wire_reader *r, const struct wire_field *f, const s
 		*(const struct json **)at = v;
 		return 0;
 	case WIRE_TEXT:
+	case WIRE_NOTE:
 	case WIRE_PATH:
 	case WIRE_TOOL:
 	case WIRE_ID:
@@ -174,6 +178,7 @@ static int read_value(struct wire_reader *r, const struct wire_field *f, const s
 	case WIRE_SPAN:
 	case WIRE_MONEY_UP:
 	case WIRE_MONEY:
+	case WIRE_SHARE:
 	case WIRE_CURRENCY:
 		break;
 	}

@@ -8,6 +8,7 @@ enum wire_type {
 	WIRE_VERSION,  /* exactly 1 */
 	WIRE_SEEN,     /* "op": read before */
 	WIRE_TEXT,     /* struct str, 1 to max bytes, no control characters */
+	WIRE_NOTE,     /* the same, may be empty */
 	WIRE_PATH,     /* struct str, absolute, up to max bytes */
 	WIRE_TOOL,     /* struct str: the letters of a tool name, either case */
 	WIRE_ID,       /* uint64_t; letter */
@@ -17,12 +18,13 @@ enum wire_type {
 	WIRE_SPAN,     /* int64_t ns, min to max */
 	WIRE_MONEY_UP, /* int64_t nano-units; finer decimals round up */
 	WIRE_MONEY,    /* int64_t nano-units; finer decimals are malformed */
+	WIRE_SHARE,    /* the same, or "25%": request_open's money limit or share_percent */
+	WIRE_BOOL,
 	WIRE_TOKENS,   /* int64_t: an integer, or the sum over an object of classes */
 	WIRE_CURRENCY, /* the policy's, or malformed */
 	WIRE_ARGS,     /* const struct json *: any object */
 	WIRE_LABELS,   /* const struct json *: an object of texts */
 	WIRE_OBJECT,   /* rows of its own */
-	WIRE_UNBUILT,  /* null or absent: its room is not built yet */
 };
 
 #define WIRE_MAX_INT ((INT64_C(1) << 53) - 1) /* what every JSON reader can hold */

@@ -36,7 +36,7 @@ static const struct wire_field who_rows[] = { HEAD, WHO };
 
 /* ---- session.open ---- */
 static const struct wire_field open_limits[] = {
-	{ ROW("money", MONEY, MAY), R(open.limit[UNIT_MONEY]), FLAG(open.has_limit[UNIT_MONEY]) },
+	{ ROW("money", SHARE, MAY), R(open.limit[UNIT_MONEY]), NO_FLAG },
 	{ ROW("tokens", INT, MAY), R(open.limit[UNIT_TOKENS]), FLAG(open.has_limit[UNIT_TOKENS]), .max = WIRE_MAX_INT },
 	{ ROW("calls", INT, MAY), R(open.limit[UNIT_CALLS]), FLAG(open.has_limit[UNIT_CALLS]), .max = WIRE_MAX_INT },
 	{ ROW("time", SPAN, MAY), R(open.limit[UNIT_TIME]), FLAG(open.has_limit[UNIT_TIME]), .max = INT64_MAX },
@@ -45,14 +45,14 @@ static const struct wire_field open_rows[] = {
 	HEAD,
 	{ ROW("agent", TEXT, NEED), R(open.agent), NO_FLAG, .max = PAWL_MAX_ID },
 	{ ROW("agent_token", TEXT, MAY), R(open.agent_token), NO_FLAG, .max = PAWL_MAX_TEXT },
-	{ ROW("parent", UNBUILT, MAY), NO_FLAG },
-	{ ROW("parent_token", UNBUILT, MAY), NO_FLAG },
+	{ ROW("parent", ID, MAY), R(open.parent), NO_FLAG, .letter = 's' },
+	{ ROW("parent_token", HEX, MAY), R(open.parent_token), FLAG(open.has_parent_token), .max = 32 },
 	{ ROW("root", PATH, MAY), R(open.root), NO_FLAG, .max = 4096 },
 	{ ROW("labels", LABELS, MAY), R(open.labels), NO_FLAG, .max = PAWL_MAX_LABELS },
 	{ ROW("limits", OBJECT, MAY), NO_FLAG, ROWS(open_limits) },
 };
 
-/* ---- decide ---- */
+/* ---- decide and claim ---- */
 static const struct wire_field estimate_rows[] = {
 	{ ROW("money", MONEY_UP, MAY), R(call.money), FLAG(call.has_money) },
 	{ ROW("tokens", TOKENS, MAY), R(call.tokens), FLAG(call.has_tokens) },
@@ -63,19 +63,28 @@ static const struct wire_field limit_rows[] = {
 	{ ROW("repeat", INT, MAY), R(call.limits.repeat), NO_FLAG, .min = 1, .max = WIRE_MAX_INT },
 	{ ROW("lease", SPAN, MAY), R(call.limits.lease_ns), NO_FLAG, .min = 1, .max = MAX_LEASE },
 };
-static const struct wire_field decide_rows[] = {
-	HEAD,
-	WHO,
-	{ ROW("client", HEX, NEED), R(call.client), NO_FLAG, .max = 16 },
-	{ ROW("call", TEXT, NEED), R(call.call), NO_FLAG, .max = PAWL_MAX_CALL },
-	{ ROW("kind", WORD, MAY), R(call.kind), NO_FLAG, .words = kind_words, .n = PAWL_LEN(kind_words) },
-	{ ROW("tool", TOOL, NEED), R(call.tool), NO_FLAG },
-	{ ROW("model", TEXT, MAY), R(call.model), NO_FLAG, .max = PAWL_MAX_TEXT },
-	{ ROW("args", ARGS, NEED), R(call.args), NO_FLAG },
-	{ ROW("estimate", OBJECT, MAY), NO_FLAG, ROWS(estimate_rows) },
-	{ ROW("limits", OBJECT, MAY), NO_FLAG, ROWS(limit_rows) },
-	{ ROW("wait", SPAN, MAY), R(wait_ns), NO_FLAG, .max = MAX_WAIT },
-};
+#define CALL                                                                                                   \
+	{ ROW("client", HEX, NEED), R(call.client), NO_FLAG, .max = 16 },                                      \
+	    { ROW("call", TEXT, NEED), R(call.call), NO_FLAG, .max = PAWL_MAX_CALL },                          \
+	    { ROW("kind", WORD, MAY), R(call.kind), NO_FLAG, .words = kind_words, .n = PAWL_LEN(kind_words) }, \
+	    { ROW("tool", TOOL, NEED), R(call.tool), NO_FLAG },                                                \
+	    { ROW("model", TEXT, MAY), R(call.model), NO_FLAG, .max = PAWL_MAX_TEXT },                         \
+	    { ROW("args", ARGS, NEED), R(call.args), NO_FLAG },                                                \
+	    { ROW("estimate", OBJECT, MAY), NO_FLAG, ROWS(estimate_rows) },                                    \
+	{                                                                                                      \
+		ROW("limits", OBJECT, MAY), NO_FLAG, ROWS(limit_rows)                                          \
+	}
+#define REVIEW                                                             \
+	{                                                                  \
+		ROW("review", ID, NEED), R(review), NO_FLAG, .letter = 'r' \
+	}
+#define WAIT                                                                 \
+	{                                                                    \
+		ROW("wait", SPAN, MAY), R(wait_ns), NO_FLAG, .max = MAX_WAIT \
+	}
+static const struct wire_field decide_rows[] = { HEAD, WHO, CALL, WAIT };
+static const struct wire_field claim_rows[] = { HEAD, WHO, CALL, REVIEW };
+static const struct wire_field review_wait_rows[] = { HEAD, WHO, REVIEW, WAIT };
 
 /* ---- settle ---- */
 static const struct wire_field cost_rows[] = {
@@ -110,6 +119,52 @@ static const struct wire_field list_rows[] = {
 	{ ROW("limit", INT, MAY), R(list_limit), NO_FLAG, .min = 1, .max = 1000 },
 };
 
+static const struct wire_field review_list_rows[] = {
+	HEAD,
+	{ ROW("session", ID, MAY), R(session), NO_FLAG, .letter = 's' },
+	{ ROW("all", BOOL, MAY), R(by.all), NO_FLAG },
+	{ ROW("after", ID, MAY), R(after), NO_FLAG, .letter = 'r' },
+	{ ROW("limit", INT, MAY), R(list_limit), NO_FLAG, .min = 1, .max = 1000 },
+};
+static const struct wire_field review_show_rows[] = { HEAD, REVIEW };
+
+/* ---- operator door, signed ---- */
+#define SIGNED                                                                              \
+	HEAD, { ROW("operator", TEXT, NEED), R(by.operator), NO_FLAG, .max = PAWL_MAX_ID }, \
+	    { ROW("nonce", HEX, NEED), R(by.nonce), NO_FLAG, .max = 32 },                   \
+	{                                                                                   \
+		ROW("signature", HEX, NEED), R(by.signature), NO_FLAG, .max = 64            \
+	}
+#define BECAUSE                                                                       \
+	{                                                                             \
+		ROW("reason", NOTE, MAY), R(by.reason), NO_FLAG, .max = PAWL_MAX_TEXT \
+	}
+static const char *const action_words[] = {
+	[RESOLVE_RESUME] = "resume", [RESOLVE_SKIP] = "skip", [RESOLVE_ABORT] = "abort"
+};
+static const struct wire_field resolve_rows[] = {
+	SIGNED,
+	REVIEW,
+	{ ROW("action", WORD, NEED), R(by.action), NO_FLAG, .words = action_words, .n = PAWL_LEN(action_words) },
+	BECAUSE,
+	{ ROW("tree", BOOL, MAY), R(by.tree), NO_FLAG },
+};
+static const struct wire_field abort_rows[] = {
+	SIGNED,
+	{ ROW("session", ID, NEED), R(session), NO_FLAG, .letter = 's' },
+	BECAUSE,
+	{ ROW("tree", BOOL, MAY), R(by.tree), NO_FLAG },
+};
+static const struct wire_field reset_rows[] = {
+	SIGNED,
+	{ ROW("breaker", TEXT, NEED), R(by.breaker), NO_FLAG, .max = PAWL_MAX_ID },
+	{ ROW("session", ID, MAY), R(session), NO_FLAG, .letter = 's' },
+	{ ROW("owner", TEXT, MAY), R(by.owner), NO_FLAG, .max = PAWL_MAX_TEXT },
+	{ ROW("tool", TOOL, MAY), R(by.tool), NO_FLAG },
+	BECAUSE,
+};
+static const struct wire_field reload_rows[] = { SIGNED };
+
 #define OP(text, op, door, list)                                           \
 	{                                                                  \
 		{ text, sizeof(text) - 1 }, op, door, list, PAWL_LEN(list) \
@@ -122,8 +177,17 @@ const struct wire_op_def wire_ops[] = {
 	OP("session.open", OP_SESSION_OPEN, DOOR_AGENT, open_rows),
 	OP("session.close", OP_SESSION_CLOSE, DOOR_AGENT, who_rows),
 	OP("session.state", OP_SESSION_STATE, DOOR_AGENT, who_rows),
+	OP("claim", OP_CLAIM, DOOR_AGENT, claim_rows),
+	OP("review.wait", OP_REVIEW_WAIT, DOOR_AGENT, review_wait_rows),
 	OP("status", OP_STATUS, DOOR_OPERATOR, plain_rows),
 	OP("session.list", OP_SESSION_LIST, DOOR_OPERATOR, list_rows),
 	OP("policy.show", OP_POLICY_SHOW, DOOR_OPERATOR, plain_rows),
+	OP("nonce", OP_NONCE, DOOR_OPERATOR, plain_rows),
+	OP("review.list", OP_REVIEW_LIST, DOOR_OPERATOR, review_list_rows),
+	OP("review.show", OP_REVIEW_SHOW, DOOR_OPERATOR, review_show_rows),
+	OP("review.resolve", OP_REVIEW_RESOLVE, DOOR_OPERATOR, resolve_rows),
+	OP("session.abort", OP_SESSION_ABORT, DOOR_OPERATOR, abort_rows),
+	OP("breaker.reset", OP_BREAKER_RESET, DOOR_OPERATOR, reset_rows),
+	OP("policy.reload", OP_POLICY_RELOAD, DOOR_OPERATOR, reload_rows),
 };
 const size_t wire_n_ops = PAWL_LEN(wire_ops);

@@ -59,7 +59,7 @@ int wire_check_text(struct wire_reader *r, struct str name, struct str t, size_t
 
 static int read_text(struct wire_reader *r, const struct wire_field *f, struct str t, struct str *ret)
 {
-	int got = wire_check_text(r, f->name, t, 1, (size_t)f->max);
+	int got = wire_check_text(r, f->name, t, f->type == WIRE_TEXT, (size_t)f->max);
 
 	if (got == 0)
 		*ret = t;
@@ -116,7 +116,7 @@ static int hex_digit(char c)
 static int read_hex(struct wire_reader *r, const struct wire_field *f, struct str t, uint8_t *out)
 {
 	size_t n = (size_t)f->max;
-	uint8_t v[32];
+	uint8_t v[64];
 
 	if (t.n != 2 * n)
 		return wire_bad(r, f->name, "must be %zu hexadecimal digits, not %zu bytes", 2 * n, t.n);
@@ -151,8 +151,29 @@ static int read_money(struct wire_reader *r, const struct wire_field *f, struct 
 {
 	struct pawl_error why;
 
-	if (money_parse(t, f->type == WIRE_MONEY ? MONEY_EXACT : MONEY_UP, ret, &why) < 0)
+	if (money_parse(t, f->type == WIRE_MONEY_UP ? MONEY_UP : MONEY_EXACT, ret, &why) < 0)
 		return wire_bad(r, f->name, "%s", why.msg);
+	return 0;
+}
+
+/* An amount, or a share of what the parent has left: the row's offset is the amount's. */
+static int read_share(struct wire_reader *r, const struct wire_field *f, struct str t, int64_t *ret)
+{
+	struct request_open *open = &r->rq->open;
+	char shown[WIRE_QUOTE];
+	int64_t v = 0;
+
+	if (t.n == 0 || t.p[t.n - 1] != '%') {
+		int got = read_money(r, f, t, ret);
+
+		open->has_limit[UNIT_MONEY] = got == 0;
+		return got;
+	}
+	for (size_t i = 0; i + 1 < t.n && v <= 100; i++)
+		v = t.p[i] < '0' || t.p[i] > '9' || (i == 0 && t.p[i] == '0') ? 101 : v * 10 + (t.p[i] - '0');
+	if (v < 1 || v > 100)
+		return wire_bad(r, f->name, "a share is 1%% to 100%%, without decimals: \"%s\"", wire_quote(t, shown));
+	open->share_percent = v;
 	return 0;
 }
 
@@ -189,11 +210,14 @@ int wire_read_string(struct wire_reader *r, const struct wire_field *f, const st
 	struct str t = json_string(v);
 
 	if (json_kind(v) != JSON_KIND_STRING) /* an amount as a JSON number would have been a double on the way */
-		return wire_bad_kind(
-		    r, f->name,
-		    f->type == WIRE_MONEY || f->type == WIRE_MONEY_UP ? "decimal text such as \"0.25\"" : "a text", v);
+		return wire_bad_kind(r, f->name,
+				     f->type == WIRE_MONEY || f->type == WIRE_MONEY_UP || f->type == WIRE_SHARE
+					 ? "decimal text such as \"0.25\""
+					 : "a text",
+				     v);
 	switch (f->type) {
 	case WIRE_TEXT:
+	case WIRE_NOTE:
 		return read_text(r, f, t, at);
 	case WIRE_PATH:
 		return read_path(r, f, t, at);
@@ -210,6 +234,8 @@ int wire_read_string(struct wire_reader *r, const struct wire_field *f, const st
 	case WIRE_MONEY:
 	case WIRE_MONEY_UP:
 		return read_money(r, f, t, at);
+	case WIRE_SHARE:
+		return read_share(r, f, t, at);
 	case WIRE_CURRENCY:
 		return read_currency(r, f, t);
 	case WIRE_VERSION:
@@ -219,7 +245,7 @@ int wire_read_string(struct wire_reader *r, const struct wire_field *f, const st
 	case WIRE_ARGS:
 	case WIRE_LABELS:
 	case WIRE_OBJECT:
-	case WIRE_UNBUILT:
+	case WIRE_BOOL:
 		break;
 	}
 	return wire_bad(r, f->name, "not a text");

@@ -22,6 +22,8 @@ struct item {
 	size_t cost, prev_at; /* bytes counted against COMMIT_MAX_WAITING; where line 4 starts */
 	bool has_secret, last_resort, durable;
 	uint8_t secret[32];
+	char *value; /* attached; NULL: none */
+	size_t value_n;
 };
 struct list {
 	struct item *head, **end;
@@ -81,6 +83,9 @@ static void item_free(struct item *it)
 		return;
 	sodium_memzero(it->secret, sizeof(it->secret));
 	buf_done(&it->note);
+	if (it->value)
+		sodium_memzero(it->value, it->value_n);
+	free(it->value);
 	free(it);
 }
 
@@ -106,16 +111,18 @@ static void ring(const struct committer *c)
 
 static int secrets_put(struct committer *c, const struct list *batch, struct pawl_error *err)
 {
-	struct private_row rows[COMMIT_MAX_ENTRIES];
+	struct private_row rows[2 * COMMIT_MAX_ENTRIES];
 	size_t n = 0;
 	int r;
 
 	for (struct item *it = batch->head; it; it = it->next) {
-		if (!it->has_secret)
-			continue;
-		rows[n].tree = it->tree;
-		memcpy(rows[n++].secret, it->secret, 32);
-		sodium_memzero(it->secret, sizeof(it->secret));
+		if (it->has_secret) {
+			rows[n] = (struct private_row){ .tree = it->tree };
+			memcpy(rows[n++].secret, it->secret, 32);
+			sodium_memzero(it->secret, sizeof(it->secret));
+		}
+		if (it->value)
+			rows[n++] = (struct private_row){ .tree = it->tree, .seq = it->seq, .value = { it->value, it->value_n } };
 	}
 	if (n == 0)
 		return 0;
@@ -369,6 +376,21 @@ void committer_cancel(struct committer *c, struct commit_slot *slot)
 	unlock(c);
 	item_free(it);
 	slot->item = NULL;
+}
+
+int committer_attach(struct commit_slot *slot, uint64_t tree, struct str value, struct pawl_error *err)
+{
+	struct item *it = slot->item;
+
+	if (it->value || value.n > PAWL_MAX_VALUE)
+		return pawl_fail(err, PAWL_E_LIMIT, "a private value of %zu bytes, at most %u", value.n, PAWL_MAX_VALUE);
+	it->value = malloc(value.n + 1);
+	if (!it->value)
+		return pawl_fail(err, PAWL_E_NOMEM, "no memory for a private value of %zu bytes", value.n);
+	memcpy(it->value, value.p, value.n);
+	it->value_n = value.n;
+	it->tree = tree;
+	return 0;
 }
 
 void committer_push(struct committer *c, struct commit_slot *slot, uint64_t seq, struct str body, uint64_t tree,

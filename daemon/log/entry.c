@@ -10,7 +10,8 @@ void entry_parsed_done(struct entry_parsed *p)
 	if (!p)
 		return;
 	free(p->bytes);
-	free(p->rows);
+	for (size_t i = 0; i < PAWL_LEN(p->rows); i++)
+		free(p->rows[i]);
 	json_free(p->doc);
 	*p = (struct entry_parsed){ 0 };
 }
@@ -132,6 +133,7 @@ static bool field_set(const struct field *f, const char *base)
 	case FIELD_COUNT:
 	case FIELD_HEX64:
 	case FIELD_ID:
+	case FIELD_ID_OR_OWN:
 		return field_i64(f, base) != 0;
 	case FIELD_BOOL:
 		return *(const bool *)(base + f->off);
@@ -139,9 +141,9 @@ static bool field_set(const struct field *f, const char *base)
 	case FIELD_UNIT:
 		return *(const unsigned *)(const void *)(base + f->off) != 0;
 	case FIELD_OBJECT:
-		return object_present(f->more, base);
+		return object_present(f->more, base + f->off);
 	case FIELD_LIST:
-		return *(const size_t *)(const void *)(base + ((const struct list *)f->more)->count) != 0;
+		return list_count(f->more, base) != 0;
 	case FIELD_MESSAGE:
 	case FIELD_HEX:
 		break;

@@ -7,15 +7,16 @@
 #include "pawl/entry.h"
 
 /* Appends the body of e. Fails only by .failed: no memory, over PAWL_MAX_BODY, or a value that entry_parse() would
- * refuse (an enum without a name, a negative amount, id 0 where an id is due). A late settlement's ids are those of
- * struct entry_loss. */
+ * refuse (an enum without a name, a negative amount, id 0 where an id is due). A late settlement's ids and breakers are
+ * those of struct entry_loss. A breaker's probe that is "this entry's own" is written, and so read back, as e's number.
+ */
 void entry_render(const struct entry *e, struct buf *out);
 
 /* A body read back. Owns what e borrows. */
 struct entry_parsed {
 	struct entry e;
 	char *bytes;      /* the body's copy: all text of e points here */
-	void *rows;       /* e's draws or charges */
+	void *rows[2];    /* e's draws or charges; its breakers */
 	struct json *doc; /* start: the probes */
 };
 /* Takes exactly what entry_render() writes: rendering *ret again gives the same bytes. Unknown kinds and fields, wrong
@@ -38,5 +39,8 @@ const char *verdict_name(enum verdict v);       /* unset is "deny" */
 const char *scope_name(enum scope s);
 const char *outcome_name(enum outcome o); /* NULL for OUTCOME_NONE */
 const char *call_kind_name(enum call_kind k);
+const char *stick_name(enum stick s); /* NULL for STICK_NEVER */
+const char *breaker_mode_name(enum breaker_mode m);
+const char *resolve_action_name(enum resolve_action a);
 struct str unit_text(enum unit unit, struct str currency); /* the currency, "calls", "tokens" or "s" */
 #endif

@@ -1,61 +1,22 @@
 /* daemon/log/entry_fields.c - the rows: every field of every kind, sorted by name. docs/audit-format.md tells the same
- * in words. Owns constant tables only. */
+ * in words; the enums' words are in entry_names.c. Owns constant tables only. */
 #include "daemon/log/entry_fields.h"
-
-#include "daemon/log/entry.h"
 
 #define FIELD(name, type_, when_, off_)                                                                       \
 	.key = "\"" name "\":", .key_n = sizeof("\"" name "\":") - 1, .type = FIELD_##type_, .when = (when_), \
 	.off = (off_)
 #define E(member) offsetof(struct entry, member)
-#define NAMES(list)                    \
-	&(const struct names)          \
-	{                              \
-		(list), PAWL_LEN(list) \
-	}
 #define FIELDS(list)                   \
 	&(const struct fields)         \
 	{                              \
 		(list), PAWL_LEN(list) \
 	}
-#define N(lit)                       \
-	{                            \
-		lit, sizeof(lit) - 1 \
-	}
 
-static const struct str kind_names[] = {
-	[ENTRY_START] = N("start"),     [ENTRY_STOP] = N("stop"),         [ENTRY_POLICY] = N("policy"),
-	[ENTRY_SESSION] = N("session"), [ENTRY_DECISION] = N("decision"), [ENTRY_SETTLE] = N("settle"),
-	[ENTRY_TIMEOUT] = N("timeout"), [ENTRY_THROTTLE] = N("throttle"), [ENTRY_LOSS] = N("loss")
-};
-static const struct str action_names[] = { N("open"), N("close"), N("stale") };
-static const struct str call_kind_names[] = { N("tool"), N("llm"), N("delegate"), N("http"), N("code") };
-static const struct str scope_names[] = { N("session"), N("agent"), N("tenant"), N("global") };
-static const struct str what_names[] = { N("reservation_expired"), N("late_settle"), N("torn_tail") };
-static const struct str verdict_names[] = { N("deny"), N("allow"), N("review"),
-					    N("deny") }; /* unset is a deny, here too */
-static const struct str outcome_names[] = { [OUTCOME_OK] = N("ok"),
-					    [OUTCOME_ERROR] = N("error"),
-					    [OUTCOME_CANCELLED] = N("cancelled"),
-					    [OUTCOME_NOT_RUN] = N("not_run"),
-					    [OUTCOME_EXPIRED] = N("expired") };
-static const struct str reason_names[] = {
-#define X(id, text) [REASON_##id] = N(text),
-	PAWL_REASONS(X)
-#undef X
-};
-_Static_assert(PAWL_LEN(kind_names) == ENTRY_KIND_COUNT, "a kind has no name");
-_Static_assert(PAWL_LEN(action_names) == SESSION_ACTION_COUNT, "an action has no name");
-_Static_assert(PAWL_LEN(call_kind_names) == CALL_KIND_COUNT, "a kind of call has no name");
-_Static_assert(PAWL_LEN(scope_names) == SCOPE_COUNT, "a scope has no name");
-_Static_assert(PAWL_LEN(what_names) == LOSS_WHAT_COUNT, "a loss has no name");
-_Static_assert(PAWL_LEN(outcome_names) == OUTCOME_COUNT, "an outcome has no name");
-_Static_assert(sizeof(enum verdict) == 4 && sizeof(enum reason_code) == 4, "the tables read enums as unsigned");
 _Static_assert(sizeof(struct entry) < UINT16_MAX, "offsets have 16 bits");
 
 #define ENDS_KIND                                                               \
 	{                                                                       \
-		FIELD("kind", NAME, ALWAYS, E(kind)), .more = NAMES(kind_names) \
+		FIELD("kind", NAME, ALWAYS, E(kind)), .more = &entry_kind_names \
 	}
 #define ENDS_NOW                                   \
 	{                                          \
@@ -67,15 +28,52 @@ _Static_assert(sizeof(struct entry) < UINT16_MAX, "offsets have 16 bits");
 	}
 
 /* ---- start, stop, policy ---- */
+#define R(member) offsetof(struct budget_row, member)
+static const struct field budget_rows[] = {
+	{ FIELD("from", TEXT, WHEN_SET, R(from)) },
+	{ FIELD("id", TEXT, ALWAYS, R(id)) },
+	{ FIELD("life", BOOL, WHEN_SET, R(life)) },
+	{ FIELD("like", HEX, ALWAYS, R(like)), .arg = 16 },
+	{ FIELD("limit", AMOUNT, ALWAYS, R(limit)), .unit = R(unit) },
+	{ FIELD("per_tool", BOOL, WHEN_SET, R(per_tool)) },
+	{ FIELD("scope", NAME, ALWAYS, R(scope)), .more = &entry_scope_names },
+	{ FIELD("unit", UNIT, ALWAYS, R(unit)) },
+	{ FIELD("windowed", BOOL, WHEN_SET, R(windowed)) },
+};
+static const struct field change_item = { FIELD("", TEXT, ALWAYS, 0) };
+/* o: the struct entry_budgets */
+#define BUDGETS(o)                                                                                           \
+	{                                                                                                    \
+		FIELD("budgets", LIST, WHEN_SET, E(o.rows)), .more = &(const struct list)                    \
+		{                                                                                            \
+			.fields = { budget_rows, PAWL_LEN(budget_rows) }, .size = sizeof(struct budget_row), \
+			.max = PAWL_MAX_BUDGETS, .count = E(o.n)                                             \
+		}                                                                                            \
+	}
+#define CHANGES(o)                                                                                 \
+	{                                                                                          \
+		FIELD("changes", LIST, WHEN_SET, E(o.changes)), .more = &(const struct list)       \
+		{                                                                                  \
+			.item = &change_item, .size = sizeof(struct str), .max = PAWL_MAX_CHANGES, \
+			.count = E(o.n_changes), .block = 1                                        \
+		}                                                                                  \
+	}
+#define NO_BUDGETS(o)                                          \
+	{                                                      \
+		FIELD("no_budgets", BOOL, WHEN_SET, E(o.none)) \
+	}
 static const struct field start_policy_rows[] = {
 	{ FIELD("hash", TEXT, ALWAYS, E(start.policy_hash)) },
 	{ FIELD("name", TEXT, ALWAYS, E(start.policy_name)) },
 };
 static const struct field start_rows[] = {
+	BUDGETS(start.budgets),
+	CHANGES(start.budgets),
 	{ FIELD("default", TEXT, ALWAYS, E(start.fallback)) },
 	{ FIELD("judge", INT, ALWAYS, E(start.judge)) },
 	ENDS_KIND,
 	{ FIELD("mode", TEXT, ALWAYS, E(start.mode)) },
+	NO_BUDGETS(start.budgets),
 	ENDS_NOW,
 	{ FIELD("policy", OBJECT, ALWAYS, 0), .more = FIELDS(start_policy_rows) },
 	{ FIELD("probes", JSON, ALWAYS, E(start.probes_text)) },
@@ -89,11 +87,14 @@ static const struct field stop_rows[] = {
 	{ FIELD("why", TEXT, ALWAYS, E(stop.why)) },
 };
 static const struct field policy_rows[] = {
+	BUDGETS(policy.budgets),
+	CHANGES(policy.budgets),
 	{ FIELD("hash", TEXT, WHEN_SET, E(policy.hash)) },
 	ENDS_KIND,
 	{ FIELD("loaded", BOOL, ALWAYS, E(policy.loaded)) },
 	{ FIELD("message", TEXT, WHEN_SET, E(policy.message)) },
 	{ FIELD("name", TEXT, WHEN_SET, E(policy.name)) },
+	NO_BUDGETS(policy.budgets),
 	ENDS_NOW,
 	ENDS_WALL,
 };
@@ -106,7 +107,7 @@ static const struct field session_limit_rows[] = {
 	{ FIELD("tokens", COUNT, WHEN_FLAG, E(session.limit[UNIT_TOKENS])), .flag = E(session.has_limit[UNIT_TOKENS]) },
 };
 static const struct field open_rows[] = {
-	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = NAMES(action_names) },
+	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
 	{ FIELD("agent", TEXT, ALWAYS, E(session.agent)) },
 	{ FIELD("fresh_end", TIME, WHEN_SET, E(session.fresh_end)) },
 	ENDS_KIND,
@@ -121,8 +122,58 @@ static const struct field open_rows[] = {
 	{ FIELD("token_hash", HEX, ALWAYS, E(session.token_hash)), .arg = 32 },
 	ENDS_WALL,
 };
+/* ---- breakers, in whatever changes them ---- */
+static const struct field time_item = { FIELD("", TIME, ALWAYS, 0) };
+#define B(member) offsetof(struct breaker_row, member)
+static const struct list denies_list = { .item = &time_item,
+					 .size = sizeof(int64_t),
+					 .max = PAWL_MAX_STREAK,
+					 .count = B(n_denies),
+					 .count32 = true,
+					 .in_place = true };
+static const struct list fails_list = { .item = &time_item,
+					.size = sizeof(int64_t),
+					.max = PAWL_MAX_STREAK,
+					.count = B(n_fails),
+					.count32 = true,
+					.in_place = true };
+static const struct field breaker_rows[] = {
+	{ FIELD("denies", LIST, WHEN_SET, B(denies)), .more = &denies_list },
+	{ FIELD("fails", LIST, WHEN_SET, B(fails)), .more = &fails_list },
+	{ FIELD("generation", INT, ALWAYS, B(generation)) },
+	{ FIELD("id", TEXT, ALWAYS, B(id)) },
+	{ FIELD("mode", NAME, ALWAYS, B(mode)), .more = &entry_mode_names },
+	{ FIELD("owner", TEXT, WHEN_SET, B(owner)) },
+	{ FIELD("probe", ID_OR_OWN, WHEN_SET, B(probe)), .arg = 'd' },
+	{ FIELD("scope", NAME, ALWAYS, B(scope)), .more = &entry_reach_names },
+	{ FIELD("session", ID, WHEN_SET, B(session)), .arg = 's' },
+	{ FIELD("sticky", BOOL, WHEN_SET, B(sticky)) },
+	{ FIELD("tool", TEXT, WHEN_SET, B(tool)) },
+	{ FIELD("until", TIME, WHEN_SET, B(until)) },
+};
+/* o: the body that they are in */
+#define BREAKERS(o)                                                                                             \
+	{                                                                                                       \
+		FIELD("breakers", LIST, WHEN_SET, E(o.breakers)), .more = &(const struct list)                  \
+		{                                                                                               \
+			.fields = { breaker_rows, PAWL_LEN(breaker_rows) }, .size = sizeof(struct breaker_row), \
+			.max = PAWL_MAX_BREAKERS, .count = E(o.n_breakers), .block = 1                          \
+		}                                                                                               \
+	}
+
+static const struct field abort_rows[] = {
+	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
+	BREAKERS(session),
+	{ FIELD("hold_until", TIME, WHEN_SET, E(session.hold_until)) },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("operator", TEXT, ALWAYS, E(session.operator)) },
+	{ FIELD("reason", TEXT, ALWAYS, E(session.reason)) },
+	{ FIELD("session", ID, ALWAYS, E(session.session)), .arg = 's' },
+	ENDS_WALL,
+};
 static const struct field end_rows[] = {
-	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = NAMES(action_names) },
+	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
 	ENDS_KIND,
 	ENDS_NOW,
 	{ FIELD("session", ID, ALWAYS, E(session.session)), .arg = 's' },
@@ -137,25 +188,51 @@ static const struct field draw_rows[] = {
 	{ FIELD("granted", AMOUNT, WHEN_SET, D(granted)), .unit = D(unit) },
 	{ FIELD("limit", AMOUNT, ALWAYS, D(limit)), .unit = D(unit) },
 	{ FIELD("owner", TEXT, WHEN_SET, D(key.owner)) },
-	{ FIELD("scope", NAME, ALWAYS, D(key.scope)), .more = NAMES(scope_names) },
+	{ FIELD("reset_at", TIME, WHEN_SET, D(window_end)) },
+	{ FIELD("scope", NAME, ALWAYS, D(key.scope)), .more = &entry_scope_names },
 	{ FIELD("session", ID, WHEN_SET, D(key.session)), .arg = 's' },
 	{ FIELD("tool", TEXT, WHEN_SET, D(key.tool)) },
 	{ FIELD("unit", UNIT, ALWAYS, D(unit)) },
 	{ FIELD("used", AMOUNT, ALWAYS, D(used)), .unit = D(unit) },
 };
-static const struct list draw_list = {
-	{ draw_rows, PAWL_LEN(draw_rows) }, sizeof(struct draw), PAWL_MAX_LEDGERS, E(decision.n_draws), false
-};
+static const struct list draw_list = { .fields = { draw_rows, PAWL_LEN(draw_rows) },
+				       .size = sizeof(struct draw),
+				       .max = PAWL_MAX_LEDGERS,
+				       .count = E(decision.n_draws) };
 static const struct field path_rows[] = {
 	{ FIELD("field", TEXT, ALWAYS, offsetof(struct fact_path, subject)) },
 	{ FIELD("resolved", BOOL, ALWAYS, offsetof(struct fact_path, resolved)) },
 };
-static const struct list path_list = { { path_rows, PAWL_LEN(path_rows) },
-				       sizeof(struct fact_path),
-				       PAWL_LEN(((struct entry_decision *)0)->paths),
-				       E(decision.n_paths),
-				       true };
+static const struct list path_list = { .fields = { path_rows, PAWL_LEN(path_rows) },
+				       .size = sizeof(struct fact_path),
+				       .max = PAWL_LEN(((struct entry_decision *)0)->paths),
+				       .count = E(decision.n_paths),
+				       .in_place = true };
+static const struct field ask_rows[] = {
+	{ FIELD("code", NAME, ALWAYS, offsetof(struct ask, code)), .more = &entry_reason_names },
+	{ FIELD("rule", TEXT, WHEN_SET, offsetof(struct ask, rule)) },
+};
+static const struct list ask_list = { .fields = { ask_rows, PAWL_LEN(ask_rows) },
+				      .size = sizeof(struct ask),
+				      .max = PAWL_MAX_ASKS,
+				      .count = E(decision.n_asks),
+				      .in_place = true };
+static const struct field stick_rows[] = {
+	{ FIELD("how", NAME, ALWAYS, offsetof(struct stick_fact, how)), .more = &entry_stick_names },
+	{ FIELD("rule", TEXT, ALWAYS, offsetof(struct stick_fact, rule)) },
+	{ FIELD("tool", TEXT, ALWAYS, offsetof(struct stick_fact, tool)) },
+};
+static const struct list stick_list = { .fields = { stick_rows, PAWL_LEN(stick_rows) },
+					.size = sizeof(struct stick_fact),
+					.max = PAWL_MAX_STICKS,
+					.count = E(decision.n_sticks),
+					.in_place = true };
+static const struct field token_item = { FIELD("", HEX, ALWAYS, 0), .arg = 16 };
+static const struct list trip_list = {
+	.item = &token_item, .size = 16, .max = PAWL_MAX_PERIOD, .count = E(decision.n_trips), .in_place = true
+};
 static const struct field card_rows[] = {
+	{ FIELD("asks", LIST, WHEN_SET, E(decision.asks)), .more = &ask_list },
 	{ FIELD("id", ID, WHEN_SET, E(decision.card)), .arg = 'r' },
 	{ FIELD("until", TIME, ALWAYS, E(decision.card_until)) },
 };
@@ -170,7 +247,7 @@ static const struct field guard_rows[] = {
 };
 #define WHY_NUMBERS .flag = E(decision.why.has_numbers), .unit = E(decision.why.unit)
 static const struct field reason_rows[] = {
-	{ FIELD("code", NAME, ALWAYS, E(decision.why.code)), .more = NAMES(reason_names) },
+	{ FIELD("code", NAME, ALWAYS, E(decision.why.code)), .more = &entry_reason_names },
 	{ FIELD("counter", AMOUNT, WHEN_FLAG, E(decision.why.counter)), WHY_NUMBERS },
 	{ FIELD("limit", AMOUNT, WHEN_FLAG, E(decision.why.limit)), WHY_NUMBERS },
 	{ FIELD("message", MESSAGE, ALWAYS, E(decision.why.message)), .arg = sizeof(((struct reason *)0)->message) },
@@ -190,15 +267,16 @@ static const struct field rule_rows[] = {
 	RULE("review", VERDICT_REVIEW),
 };
 static const struct field settled_rows[] = {
-	{ FIELD("outcome", NAME, WHEN_SET, E(decision.settled)), .more = NAMES(outcome_names) },
+	{ FIELD("outcome", NAME, WHEN_SET, E(decision.settled)), .more = &entry_outcome_names },
 	{ FIELD("result", HEX, WHEN_FLAG, E(decision.settled_result)), .flag = E(decision.has_settled_result),
 	  .arg = 32 },
 };
 static const struct field decision_rows[] = {
 	{ FIELD("args_mac", HEX, ALWAYS, E(decision.args_mac)), .arg = 32 },
+	BREAKERS(decision),
 	{ FIELD("call", TEXT, ALWAYS, E(decision.call)) },
 	{ FIELD("call_hash", HEX64, ALWAYS, E(decision.call_hash)) },
-	{ FIELD("call_kind", NAME, ALWAYS, E(decision.kind)), .more = NAMES(call_kind_names) },
+	{ FIELD("call_kind", NAME, ALWAYS, E(decision.kind)), .more = &entry_call_kind_names },
 	{ FIELD("call_reused", BOOL, WHEN_SET, E(decision.call_reused)) },
 	{ FIELD("card", OBJECT, WHEN_SET, 0), .more = FIELDS(card_rows) },
 	{ FIELD("card_token", HEX, ALWAYS, E(decision.card_token)), .arg = 16 },
@@ -213,6 +291,7 @@ static const struct field decision_rows[] = {
 	{ FIELD("limits_ignored", BOOL, WHEN_SET, E(decision.limits_ignored)) },
 	{ FIELD("model", TEXT, WHEN_SET, E(decision.model)) },
 	ENDS_NOW,
+	{ FIELD("polling", BOOL, WHEN_SET, E(decision.polling)) },
 	{ FIELD("reason", OBJECT, ALWAYS, 0), .more = FIELDS(reason_rows) },
 	{ FIELD("repeat", HEX, WHEN_FLAG, E(decision.repeat)), .flag = E(decision.has_repeat), .arg = 16 },
 	{ FIELD("root", ID, ALWAYS, E(decision.root)), .arg = 's' },
@@ -220,8 +299,11 @@ static const struct field decision_rows[] = {
 	{ FIELD("same", HEX, ALWAYS, E(decision.same)), .arg = 16 },
 	{ FIELD("session", ID, ALWAYS, E(decision.session)), .arg = 's' },
 	{ FIELD("settled", OBJECT, WHEN_SET, 0), .more = FIELDS(settled_rows) },
+	{ FIELD("spends", ID, WHEN_SET, E(decision.spends)), .arg = 'r' },
+	{ FIELD("sticks", LIST, WHEN_SET, E(decision.sticks)), .more = &stick_list },
 	{ FIELD("tool", TEXT, ALWAYS, E(decision.tool)) },
-	{ FIELD("verdict", NAME, ALWAYS, E(decision.answer)), .more = NAMES(verdict_names) },
+	{ FIELD("trips", LIST, WHEN_SET, E(decision.trips)), .more = &trip_list },
+	{ FIELD("verdict", NAME, ALWAYS, E(decision.answer)), .more = &entry_verdict_names },
 	ENDS_WALL,
 };
 
@@ -234,18 +316,20 @@ static const struct field charge_rows[] = {
 	{ FIELD("limit", AMOUNT, ALWAYS, C(draw.limit)), .unit = C(draw.unit) },
 	{ FIELD("owner", TEXT, WHEN_SET, C(draw.key.owner)) },
 	{ FIELD("reserved", AMOUNT, ALWAYS, C(reserved)), .unit = C(draw.unit) },
-	{ FIELD("scope", NAME, ALWAYS, C(draw.key.scope)), .more = NAMES(scope_names) },
+	{ FIELD("reset_at", TIME, WHEN_SET, C(draw.window_end)) },
+	{ FIELD("scope", NAME, ALWAYS, C(draw.key.scope)), .more = &entry_scope_names },
 	{ FIELD("session", ID, WHEN_SET, C(draw.key.session)), .arg = 's' },
 	{ FIELD("tool", TEXT, WHEN_SET, C(draw.key.tool)) },
 	{ FIELD("unit", UNIT, ALWAYS, C(draw.unit)) },
 	{ FIELD("used", AMOUNT, ALWAYS, C(draw.used)), .unit = C(draw.unit) },
 };
-/* s: where the struct entry_settle is; o: where the ids are */
+/* s: where the struct entry_settle is; o: where the ids and the breakers are */
 #define SETTLE_ROWS(s, o)                                                                                              \
-	{ FIELD("charged", OBJECT, ALWAYS, 0), .more = FIELDS(((const struct field[]){                                 \
-						   { FIELD("money", MONEY, ALWAYS, E(s.charged_money)) },              \
-						   { FIELD("tokens", INT, ALWAYS, E(s.charged_tokens)) },              \
-					       })) },                                                                  \
+	BREAKERS(o),                                                                                                   \
+	    { FIELD("charged", OBJECT, ALWAYS, 0), .more = FIELDS(((const struct field[]){                             \
+						       { FIELD("money", MONEY, ALWAYS, E(s.charged_money)) },          \
+						       { FIELD("tokens", INT, ALWAYS, E(s.charged_tokens)) },          \
+						   })) },                                                              \
 	    { FIELD("currency", CURRENCY, WHEN_SET, E(s.money_unit)) },                                                \
 	    { FIELD("decision", ID, ALWAYS, E(o.decision)), .arg = 'd' },                                              \
 	    { FIELD("duration", SPAN, WHEN_NOT_NEGATIVE, E(s.duration_ns)) },                                          \
@@ -254,14 +338,14 @@ static const struct field charge_rows[] = {
 		  { FIELD("mac", HEX, ALWAYS, E(s.error_mac)), .arg = 32 },                                            \
 		  { FIELD("type", TEXT, ALWAYS, E(s.error_kind)) },                                                    \
 	      })) },                                                                                                   \
+	    { FIELD("error_token", HEX, WHEN_FLAG, E(s.error_token)), .flag = E(s.has_error_token), .arg = 16 },       \
 	    ENDS_KIND,                                                                                                 \
 	    { FIELD("ledgers", LIST, WHEN_SET, E(s.charges)),                                                          \
-	      .more = &(const struct list){ { charge_rows, PAWL_LEN(charge_rows) },                                    \
-					    sizeof(struct charge),                                                     \
-					    PAWL_MAX_LEDGERS,                                                          \
-					    E(s.n_charges),                                                            \
-					    false } },                                                                 \
-	    ENDS_NOW, { FIELD("outcome", NAME, ALWAYS, E(s.outcome)), .more = NAMES(outcome_names) },                  \
+	      .more = &(const struct list){ .fields = { charge_rows, PAWL_LEN(charge_rows) },                          \
+					    .size = sizeof(struct charge),                                             \
+					    .max = PAWL_MAX_LEDGERS,                                                   \
+					    .count = E(s.n_charges) } },                                               \
+	    ENDS_NOW, { FIELD("outcome", NAME, ALWAYS, E(s.outcome)), .more = &entry_outcome_names },                  \
 	    { FIELD("reported", OBJECT, WHEN_SET, 0),                                                                  \
 	      .more = FIELDS(((const struct field[]){                                                                  \
 		  { FIELD("money", MONEY, WHEN_FLAG, E(s.money)), .flag = E(s.has_money) },                            \
@@ -272,18 +356,20 @@ static const struct field charge_rows[] = {
 		  { FIELD("bytes", INT, ALWAYS, E(s.result_bytes)) },                                                  \
 		  { FIELD("mac", HEX, ALWAYS, E(s.result_mac)), .arg = 32 },                                           \
 	      })) },                                                                                                   \
+	    { FIELD("result_token", HEX, WHEN_FLAG, E(s.result_token)), .flag = E(s.has_result_token), .arg = 16 },    \
 	    { FIELD("returned", MONEY, ALWAYS, E(s.returned)) }, { FIELD("same", HEX, ALWAYS, E(s.same)), .arg = 16 }, \
 	    { FIELD("session", ID, ALWAYS, E(o.session)), .arg = 's' }, ENDS_WALL
 #define ENDS_WHAT                                                                    \
 	{                                                                            \
-		FIELD("what", NAME, ALWAYS, E(loss.what)), .more = NAMES(what_names) \
+		FIELD("what", NAME, ALWAYS, E(loss.what)), .more = &entry_what_names \
 	}
 
 static const struct field settle_rows[] = { SETTLE_ROWS(settle, settle) };
 static const struct field late_rows[] = { SETTLE_ROWS(loss.late, loss), ENDS_WHAT };
 static const struct field expired_rows[] = {
-	{ FIELD("decision", ID, ALWAYS, E(loss.decision)), .arg = 'd' }, ENDS_KIND, ENDS_NOW,
-	{ FIELD("session", ID, ALWAYS, E(loss.session)), .arg = 's' },   ENDS_WALL, ENDS_WHAT,
+	BREAKERS(loss), { FIELD("decision", ID, ALWAYS, E(loss.decision)), .arg = 'd' }, ENDS_KIND,
+	ENDS_NOW,       { FIELD("session", ID, ALWAYS, E(loss.session)), .arg = 's' },   ENDS_WALL,
+	ENDS_WHAT,
 };
 static const struct field torn_rows[] = {
 	{ FIELD("bytes", INT, ALWAYS, E(loss.bytes)) }, ENDS_KIND, ENDS_NOW, ENDS_WALL, ENDS_WHAT,
@@ -292,7 +378,8 @@ static const struct field torn_rows[] = {
 /* ---- timeout, throttle ---- */
 static const struct field timeout_rows[] = {
 	{ FIELD("card", ID, ALWAYS, E(timeout.card)), .arg = 'r' },       ENDS_KIND, ENDS_NOW,
-	{ FIELD("session", ID, ALWAYS, E(timeout.session)), .arg = 's' }, ENDS_WALL,
+	{ FIELD("session", ID, ALWAYS, E(timeout.session)), .arg = 's' },
+	{ FIELD("waiter", BOOL, WHEN_SET, E(timeout.waiter)) },		 ENDS_WALL,
 };
 static const struct field throttle_rows[] = {
 	{ FIELD("agent", TEXT, ALWAYS, E(throttle.agent)) },
@@ -300,6 +387,67 @@ static const struct field throttle_rows[] = {
 	ENDS_KIND,
 	ENDS_NOW,
 	{ FIELD("session", ID, WHEN_SET, E(throttle.session)), .arg = 's' },
+	ENDS_WALL,
+};
+
+/* ---- what people do ---- */
+#define G(member) offsetof(struct grant, member)
+static const struct field grant_rows[] = {
+	{ FIELD("amount", AMOUNT, ALWAYS, G(amount)), .unit = G(key.unit) },
+	{ FIELD("budget", TEXT, ALWAYS, G(key.budget)) },
+	{ FIELD("owner", TEXT, WHEN_SET, G(key.owner)) },
+	{ FIELD("scope", NAME, ALWAYS, G(key.scope)), .more = &entry_scope_names },
+	{ FIELD("session", ID, WHEN_SET, G(key.session)), .arg = 's' },
+	{ FIELD("tool", TEXT, WHEN_SET, G(key.tool)) },
+	{ FIELD("unit", UNIT, ALWAYS, G(key.unit)) },
+};
+static const struct list grant_list = { .fields = { grant_rows, PAWL_LEN(grant_rows) },
+					.size = sizeof(struct grant),
+					.max = PAWL_MAX_ASKS,
+					.count = E(resolve.n_grants),
+					.in_place = true };
+static const struct field resolve_rows[] = {
+	{ FIELD("action", NAME, ALWAYS, E(resolve.action)), .more = &entry_answer_names },
+	BREAKERS(resolve),
+	{ FIELD("card", ID, ALWAYS, E(resolve.card)), .arg = 'r' },
+	{ FIELD("currency", CURRENCY, WHEN_SET, E(resolve.money_unit)) },
+	{ FIELD("ends", ID, WHEN_SET, E(resolve.ends)), .arg = 's' },
+	{ FIELD("grants", LIST, WHEN_SET, E(resolve.grants)), .more = &grant_list },
+	{ FIELD("hold_until", TIME, WHEN_SET, E(resolve.hold_until)) },
+	{ FIELD("key", TEXT, ALWAYS, E(resolve.key)) },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("operator", TEXT, ALWAYS, E(resolve.operator)) },
+	{ FIELD("reason", TEXT, ALWAYS, E(resolve.reason)) },
+	{ FIELD("session", ID, ALWAYS, E(resolve.session)), .arg = 's' },
+	{ FIELD("signature", HEX, ALWAYS, E(resolve.signature)), .arg = 64 },
+	{ FIELD("signed", HEX, ALWAYS, E(resolve.signed_hash)), .arg = 32 },
+	ENDS_WALL,
+};
+static const struct field card_close_rows[] = {
+	{ FIELD("action", NAME, ALWAYS, E(resolve.action)), .more = &entry_answer_names },
+	{ FIELD("card", ID, ALWAYS, E(resolve.card)), .arg = 'r' },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("reason", TEXT, WHEN_SET, E(resolve.reason)) },
+	{ FIELD("session", ID, ALWAYS, E(resolve.session)), .arg = 's' },
+	ENDS_WALL,
+};
+static const struct field reset_rows[] = {
+	{ FIELD("breaker", OBJECT, ALWAYS, E(breaker.row)), .more = FIELDS(breaker_rows) },
+	{ FIELD("key", TEXT, ALWAYS, E(breaker.key)) },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("operator", TEXT, ALWAYS, E(breaker.operator)) },
+	{ FIELD("reason", TEXT, ALWAYS, E(breaker.reason)) },
+	ENDS_WALL,
+};
+static const struct field key_rows[] = {
+	{ FIELD("enrolled", BOOL, ALWAYS, E(key.enrolled)) },
+	{ FIELD("key", TEXT, ALWAYS, E(key.key)) },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("operator", TEXT, ALWAYS, E(key.operator)) },
 	ENDS_WALL,
 };
 
@@ -313,6 +461,14 @@ const struct shape entry_shapes[] = {
 	SHAPE(open_rows, ENTRY_SESSION, SESSION_OPEN, "\"action\":\"open\""),
 	SHAPE(end_rows, ENTRY_SESSION, SESSION_CLOSE, "\"action\":\"close\""),
 	SHAPE(end_rows, ENTRY_SESSION, SESSION_STALE, "\"action\":\"stale\""),
+	SHAPE(abort_rows, ENTRY_SESSION, SESSION_ABORT, "\"action\":\"abort\""),
+	SHAPE(decision_rows, ENTRY_CLAIM, 0, NULL),
+	SHAPE(resolve_rows, ENTRY_RESOLVE, RESOLVE_RESUME, "\"action\":\"resume\""),
+	SHAPE(resolve_rows, ENTRY_RESOLVE, RESOLVE_SKIP, "\"action\":\"skip\""),
+	SHAPE(resolve_rows, ENTRY_RESOLVE, RESOLVE_ABORT, "\"action\":\"abort\""),
+	SHAPE(card_close_rows, ENTRY_RESOLVE, RESOLVE_CLOSE, "\"action\":\"close\""),
+	SHAPE(reset_rows, ENTRY_BREAKER, 0, NULL),
+	SHAPE(key_rows, ENTRY_KEY, 0, NULL),
 	SHAPE(expired_rows, ENTRY_LOSS, LOSS_RESERVATION_EXPIRED, "\"what\":\"reservation_expired\""),
 	SHAPE(late_rows, ENTRY_LOSS, LOSS_LATE_SETTLE, "\"what\":\"late_settle\""),
 	SHAPE(torn_rows, ENTRY_LOSS, LOSS_TORN_TAIL, "\"what\":\"torn_tail\""),
@@ -322,40 +478,18 @@ const struct shape entry_shapes[] = {
 	SHAPE(start_rows, ENTRY_START, 0, NULL),
 	SHAPE(stop_rows, ENTRY_STOP, 0, NULL),
 };
-_Static_assert(PAWL_LEN(decision_rows) <= 32 && PAWL_LEN(late_rows) <= 32, "the reader has a bit a row");
+_Static_assert(PAWL_LEN(decision_rows) <= 64 && PAWL_LEN(late_rows) <= 64, "the reader has a bit a row");
 const size_t entry_n_shapes = PAWL_LEN(entry_shapes);
-
-const char *entry_kind_name(enum entry_kind kind)
-{
-	return (unsigned)kind < ENTRY_KIND_COUNT ? kind_names[kind].p : NULL;
-}
 
 const struct shape *entry_shape_of(const struct entry *e)
 {
-	unsigned sub = e->kind == ENTRY_SESSION ? e->session.action : e->kind == ENTRY_LOSS ? e->loss.what : 0;
+	unsigned sub = e->kind == ENTRY_SESSION   ? e->session.action
+		       : e->kind == ENTRY_LOSS    ? e->loss.what
+		       : e->kind == ENTRY_RESOLVE ? e->resolve.action
+						  : 0;
 
 	for (size_t i = 0; i < entry_n_shapes; i++)
 		if (entry_shapes[i].kind == e->kind && entry_shapes[i].sub == sub)
 			return &entry_shapes[i];
 	return NULL;
-}
-
-const char *verdict_name(enum verdict v)
-{
-	return (unsigned)v < PAWL_LEN(verdict_names) ? verdict_names[v].p : "deny";
-}
-
-const char *scope_name(enum scope s)
-{
-	return (unsigned)s < SCOPE_COUNT ? scope_names[s].p : NULL;
-}
-
-const char *outcome_name(enum outcome o)
-{
-	return (unsigned)o < OUTCOME_COUNT ? outcome_names[o].p : NULL;
-}
-
-const char *call_kind_name(enum call_kind k)
-{
-	return (unsigned)k < CALL_KIND_COUNT ? call_kind_names[k].p : NULL;
 }

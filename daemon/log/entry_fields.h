@@ -13,16 +13,17 @@ enum field_type {
 	FIELD_SPAN,     /* int64_t ns: "30s" */
 	FIELD_INT,      /* int64_t */
 	FIELD_BOOL,
-	FIELD_HEX,    /* uint8_t[arg] */
-	FIELD_HEX64,  /* uint64_t, 16 digits */
-	FIELD_ID,     /* uint64_t; arg is the letter */
-	FIELD_NAME,   /* an enum, by its names */
-	FIELD_UNIT,   /* enum unit; money is spelled as the currency */
-	FIELD_AMOUNT, /* int64_t in the enum unit at `unit`: decimal text */
-	FIELD_MONEY,  /* int64_t nano-units: decimal text */
-	FIELD_COUNT,  /* int64_t: decimal text without decimals */
-	FIELD_OBJECT, /* rows of the same struct, one level down */
-	FIELD_LIST,   /* an array of structs */
+	FIELD_HEX,       /* uint8_t[arg] */
+	FIELD_HEX64,     /* uint64_t, 16 digits */
+	FIELD_ID,        /* uint64_t; arg is the letter */
+	FIELD_ID_OR_OWN, /* the same, and UINT64_MAX is the entry's own sequence */
+	FIELD_NAME,      /* an enum, by its names */
+	FIELD_UNIT,      /* enum unit; money is spelled as the currency */
+	FIELD_AMOUNT,    /* int64_t in the enum unit at `unit`: decimal text */
+	FIELD_MONEY,     /* int64_t nano-units: decimal text */
+	FIELD_COUNT,     /* int64_t: decimal text without decimals */
+	FIELD_OBJECT,    /* rows one level down; their offsets count from off */
+	FIELD_LIST,      /* an array of structs or of bare values */
 };
 
 enum field_when {
@@ -49,18 +50,32 @@ struct fields {
 	size_t n;
 };
 struct list {
-	struct fields fields;
-	size_t size, max; /* of an element; elements */
-	uint16_t count;   /* offset of the size_t beside */
-	bool in_place;    /* an array in the struct, else a pointer */
+	struct fields fields;     /* of an element; or */
+	const struct field *item; /* the element is this one value, at off 0 */
+	size_t size, max;         /* of an element; elements */
+	uint16_t count;           /* offset of the count beside: a size_t */
+	bool count32;             /* or a uint32_t */
+	bool in_place;            /* an array in the struct, else a pointer, and */
+	uint8_t block;            /* which block of struct entry_parsed holds it */
 };
+static inline size_t list_count(const struct list *list, const char *base)
+{
+	const void *at = base + list->count;
 
-/* One layout of an entry: a kind, and for two kinds what `action` or `what` says. */
+	return list->count32 ? *(const uint32_t *)at : *(const size_t *)at;
+}
+
+extern const struct names entry_kind_names, entry_action_names, entry_call_kind_names, entry_scope_names;
+extern const struct names entry_reach_names; /* a breaker's scopes: one more, for all */
+extern const struct names entry_what_names, entry_verdict_names, entry_outcome_names, entry_stick_names;
+extern const struct names entry_mode_names, entry_answer_names, entry_reason_names;
+
+/* One layout of an entry: a kind, and for three kinds what `action` or `what` says. */
 struct shape {
 	const struct field *rows;
 	size_t n;
 	enum entry_kind kind;
-	unsigned sub;     /* the action or loss, else 0 */
+	unsigned sub;     /* the action, answer or loss, else 0 */
 	const char *mark; /* `"what":"late_settle"`: how a body shows it; NULL = the kind alone tells */
 };
 extern const struct shape entry_shapes[];

@@ -10,6 +10,7 @@
 #define MAX_AMOUNTS 8 /* a table's rows of FIELD_AMOUNT; charges have 5 */
 
 static int read_fields(struct reader *r, const struct fields *of, char *base);
+static int read_value(struct reader *r, const struct field *f, char *base);
 
 /* ---- rows ---- */
 
@@ -57,7 +58,7 @@ static int read_bool(struct reader *r, bool *ret)
 /* Room for one more row: in the struct itself, or in a block that doubles and ends with the parsed entry. */
 static char *list_room(struct reader *r, const struct list *list, char *base, const struct field *f, size_t n)
 {
-	void *p = r->ret->rows, *more;
+	void **block = &r->ret->rows[list->block], *p = *block, *more;
 
 	if (list->in_place)
 		return base + f->off + n * list->size;
@@ -65,7 +66,7 @@ static char *list_room(struct reader *r, const struct list *list, char *base, co
 		more = realloc(p, (n < 4 ? 4 : 2 * n) * list->size);
 		if (!more)
 			return NULL;
-		p = r->ret->rows = more;
+		p = *block = more;
 		*(void **)(void *)(base + f->off) = p;
 	}
 	return (char *)p + n * list->size;
@@ -87,12 +88,15 @@ static int read_list(struct reader *r, const struct list *list, const struct fie
 		if (!row)
 			return pawl_fail(r->err, PAWL_E_NOMEM, "out of memory");
 		memset(row, 0, list->size);
-		got = read_fields(r, &list->fields, row);
+		got = list->item ? read_value(r, list->item, row) : read_fields(r, &list->fields, row);
 		if (got < 0)
 			return got;
 		n++;
 	} while (reader_take(r, ','));
-	*(size_t *)(void *)(base + list->count) = n;
+	if (list->count32)
+		*(uint32_t *)(void *)(base + list->count) = (uint32_t)n;
+	else
+		*(size_t *)(void *)(base + list->count) = n;
 	return reader_take(r, ']') ? 0 : reader_bad(r, "a list without end");
 }
 
@@ -133,6 +137,7 @@ static int read_value(struct reader *r, const struct field *f, char *base)
 		return got;
 	}
 	case FIELD_ID:
+	case FIELD_ID_OR_OWN:
 		return reader_id(r, (char)f->arg, at);
 	case FIELD_NAME:
 		return read_name(r, f->more, at);
@@ -143,7 +148,7 @@ static int read_value(struct reader *r, const struct field *f, char *base)
 	case FIELD_COUNT:
 		return reader_amount(r, UNIT_CALLS, at);
 	case FIELD_OBJECT:
-		return read_fields(r, f->more, base);
+		return read_fields(r, f->more, at);
 	case FIELD_LIST:
 		return read_list(r, f->more, f, base);
 	case FIELD_AMOUNT: /* read_fields() does these */
@@ -164,7 +169,7 @@ static int read_fields(struct reader *r, const struct fields *of, char *base)
 {
 	struct amount amounts[MAX_AMOUNTS];
 	size_t n_amounts = 0;
-	uint32_t seen = 0;
+	uint64_t seen = 0;
 	int got = 0;
 
 	if (!reader_take(r, '{'))
@@ -177,7 +182,7 @@ static int read_fields(struct reader *r, const struct fields *of, char *base)
 			r->at = back;
 			continue;
 		}
-		seen |= UINT32_C(1) << i;
+		seen |= UINT64_C(1) << i;
 		r->where = f->key;
 		if (f->when == WHEN_FLAG)
 			*(bool *)(base + f->flag) = true;
@@ -225,14 +230,14 @@ static const struct shape *shape_of_line(const char *line, size_t n)
 /* A row says its unit once; the ledger's name has it too. */
 static void name_units(struct entry_parsed *p)
 {
-	struct draw *draws = p->rows;
-	struct charge *charges = p->rows;
+	struct draw *draws = p->rows[0];
+	struct charge *charges = p->rows[0];
 	const struct entry *e = &p->e;
 	size_t n = e->kind == ENTRY_SETTLE ? e->settle.n_charges : e->kind == ENTRY_LOSS ? e->loss.late.n_charges : 0;
 
 	for (size_t i = 0; i < n; i++)
 		charges[i].draw.key.unit = charges[i].draw.unit;
-	if (e->kind == ENTRY_DECISION)
+	if (e->kind == ENTRY_DECISION || e->kind == ENTRY_CLAIM)
 		for (size_t i = 0; i < e->decision.n_draws; i++)
 			draws[i].key.unit = draws[i].unit;
 }
@@ -267,6 +272,8 @@ static int read_line(struct reader *r, size_t n)
 	if (s->kind == ENTRY_LOSS && s->sub == LOSS_LATE_SETTLE) {
 		e->loss.late.session = e->loss.session;
 		e->loss.late.decision = e->loss.decision;
+		e->loss.late.breakers = e->loss.breakers;
+		e->loss.late.n_breakers = e->loss.n_breakers;
 	}
 	return 0;
 }

@@ -4,7 +4,13 @@
 #include "daemon/log/entry_fields.h"
 #include "policy/money.h"
 
-static void render_fields(const struct fields *of, const char *base, struct str *currency, struct buf *out);
+struct writer {
+	uint64_t own; /* the entry's sequence */
+	struct str currency;
+};
+
+static void render_fields(struct writer *w, const struct fields *of, const char *base, struct buf *out);
+static void render_value(struct writer *w, const struct field *f, const char *base, struct buf *out);
 
 static void quoted(struct buf *out, const char *p, size_t n)
 {
@@ -57,10 +63,10 @@ static void render_hex64(uint64_t v, struct buf *out)
 	buf_putc(out, '"');
 }
 
-static void render_list(const struct list *list, const struct field *f, const char *base, struct str *currency,
-			struct buf *out)
+static void render_list(struct writer *w, const struct field *f, const char *base, struct buf *out)
 {
-	size_t n = *(const size_t *)(const void *)(base + list->count);
+	const struct list *list = f->more;
+	size_t n = list_count(list, base);
 	const char *row = list->in_place ? base + f->off : *(const char *const *)(const void *)(base + f->off);
 
 	if (n > list->max || !row) {
@@ -71,12 +77,21 @@ static void render_list(const struct list *list, const struct field *f, const ch
 	for (size_t i = 0; i < n; i++, row += list->size) {
 		if (i)
 			buf_putc(out, ',');
-		render_fields(&list->fields, row, currency, out);
+		if (list->item)
+			render_value(w, list->item, row, out);
+		else
+			render_fields(w, &list->fields, row, out);
 	}
 	buf_putc(out, ']');
 }
 
-static void render_number(const struct field *f, const char *base, struct buf *out)
+static void render_id(char letter, uint64_t v, struct buf *out)
+{
+	out->failed |= v == 0 || v > INT64_MAX;
+	buf_id(out, letter, v);
+}
+
+static void render_number(const struct field *f, const char *base, uint64_t own, struct buf *out)
 {
 	int64_t v = field_i64(f, base);
 
@@ -100,8 +115,8 @@ static void render_number(const struct field *f, const char *base, struct buf *o
 		render_hex64((uint64_t)v, out);
 		return;
 	case FIELD_ID:
-		out->failed |= v <= 0;
-		buf_id(out, (char)f->arg, (uint64_t)v);
+	case FIELD_ID_OR_OWN:
+		render_id((char)f->arg, f->type == FIELD_ID_OR_OWN && v == -1 ? own : (uint64_t)v, out);
 		return;
 	case FIELD_INT:
 		out->failed |= v < 0;
@@ -131,14 +146,14 @@ static void render_unit(unsigned v, struct str currency, struct buf *out)
 	buf_text(out, t);
 }
 
-static void render_value(const struct field *f, const char *base, struct str *currency, struct buf *out)
+static void render_value(struct writer *w, const struct field *f, const char *base, struct buf *out)
 {
 	const char *at = base + f->off;
 
 	switch ((enum field_type)f->type) {
 	case FIELD_CURRENCY:
-		*currency = *(const struct str *)(const void *)at;
-		buf_text(out, *currency);
+		w->currency = *(const struct str *)(const void *)at;
+		buf_text(out, w->currency);
 		return;
 	case FIELD_TEXT:
 		buf_text(out, *(const struct str *)(const void *)at);
@@ -161,28 +176,29 @@ static void render_value(const struct field *f, const char *base, struct str *cu
 		render_name(f->more, *(const unsigned *)(const void *)at, out);
 		return;
 	case FIELD_UNIT:
-		render_unit(*(const unsigned *)(const void *)at, *currency, out);
+		render_unit(*(const unsigned *)(const void *)at, w->currency, out);
 		return;
 	case FIELD_OBJECT:
-		render_fields(f->more, base, currency, out);
+		render_fields(w, f->more, at, out);
 		return;
 	case FIELD_LIST:
-		render_list(f->more, f, base, currency, out);
+		render_list(w, f, base, out);
 		return;
 	case FIELD_TIME:
 	case FIELD_SPAN:
 	case FIELD_INT:
 	case FIELD_HEX64:
 	case FIELD_ID:
+	case FIELD_ID_OR_OWN:
 	case FIELD_AMOUNT:
 	case FIELD_MONEY:
 	case FIELD_COUNT:
 		break;
 	}
-	render_number(f, base, out);
+	render_number(f, base, w->own, out);
 }
 
-static void render_fields(const struct fields *of, const char *base, struct str *currency, struct buf *out)
+static void render_fields(struct writer *w, const struct fields *of, const char *base, struct buf *out)
 {
 	bool first = true;
 
@@ -196,7 +212,7 @@ static void render_fields(const struct fields *of, const char *base, struct str 
 			buf_putc(out, ',');
 		first = false;
 		buf_add(out, f->key, f->key_n);
-		render_value(f, base, currency, out);
+		render_value(w, f, base, out);
 	}
 	buf_putc(out, '}');
 }
@@ -204,14 +220,14 @@ static void render_fields(const struct fields *of, const char *base, struct str 
 void entry_render(const struct entry *e, struct buf *out)
 {
 	const struct shape *s = entry_shape_of(e);
-	struct str currency = STR_NONE;
+	struct writer w = { .own = e->seq };
 	size_t from = out->n;
 
 	if (!s) {
 		out->failed = true;
 		return;
 	}
-	render_fields(&(struct fields){ s->rows, s->n }, (const char *)e, &currency, out);
+	render_fields(&w, &(struct fields){ s->rows, s->n }, (const char *)e, out);
 	if (out->n - from > PAWL_MAX_BODY)
 		out->failed = true;
 }

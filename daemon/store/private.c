@@ -16,11 +16,15 @@
 #include <unistd.h>
 
 #define APPLICATION_ID 0x7061776c /* "pawl" */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
+
+#define SQL_VALUES                                                                                               \
+	"CREATE TABLE value(seq INTEGER PRIMARY KEY, tree INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;"       \
+	"CREATE INDEX value_tree ON value(tree);"
 
 struct private_store {
 	sqlite3 *db;
-	sqlite3_stmt *put;
+	sqlite3_stmt *put, *put_value;
 	char file[128]; /* for messages; may be cut */
 };
 
@@ -131,9 +135,11 @@ static int schema(struct private_store *ps, struct pawl_error *err)
 		return run(
 		    ps,
 		    "BEGIN IMMEDIATE;"
-		    "CREATE TABLE tree(id INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK(length(secret)=32)) STRICT;"
-		    "PRAGMA application_id=0x7061776c; PRAGMA user_version=1; COMMIT",
+		    "CREATE TABLE tree(id INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK(length(secret)=32)) STRICT;" SQL_VALUES
+		    "PRAGMA application_id=0x7061776c; PRAGMA user_version=2; COMMIT",
 		    err);
+	if (strtol(id, NULL, 10) == APPLICATION_ID && strtol(version, NULL, 10) == 1) /* secrets alone */
+		return run(ps, "BEGIN IMMEDIATE;" SQL_VALUES "PRAGMA user_version=2; COMMIT", err);
 	if (strtol(id, NULL, 10) != APPLICATION_ID || strtol(version, NULL, 10) != SCHEMA_VERSION)
 		return pawl_fail(err, PAWL_E_MALFORMED,
 				 "private store %s: not a store of this version (id %s, version %s)", ps->file, id,
@@ -164,6 +170,9 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 		return r;
 	rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO tree(id, secret) VALUES(?1, ?2)", -1,
 				SQLITE_PREPARE_PERSISTENT, &ps->put, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO value(seq, tree, bytes) VALUES(?1, ?2, ?3)", -1,
+					SQLITE_PREPARE_PERSISTENT, &ps->put_value, NULL);
 	return rc == SQLITE_OK ? 0 : db_fail(ps, rc, "set-up", err);
 }
 
@@ -194,23 +203,29 @@ void private_close(struct private_store *ps)
 	if (!ps)
 		return;
 	(void)sqlite3_finalize(ps->put);
+	(void)sqlite3_finalize(ps->put_value);
 	(void)sqlite3_close(ps->db);
 	free(ps);
 }
 
 static int put_one(struct private_store *ps, const struct private_row *row)
 {
+	sqlite3_stmt *put = row->seq ? ps->put_value : ps->put;
 	int rc, reset;
 
-	if (row->tree > INT64_MAX)
+	if (row->tree > INT64_MAX || row->seq > INT64_MAX || row->value.n > PAWL_MAX_VALUE)
 		return SQLITE_RANGE;
-	rc = sqlite3_bind_int64(ps->put, 1, (sqlite3_int64)row->tree);
+	rc = sqlite3_bind_int64(put, 1, (sqlite3_int64)(row->seq ? row->seq : row->tree));
+	if (rc == SQLITE_OK && row->seq)
+		rc = sqlite3_bind_int64(put, 2, (sqlite3_int64)row->tree);
+	if (rc == SQLITE_OK && row->seq)
+		rc = sqlite3_bind_blob(put, 3, row->value.p ? row->value.p : "", (int)row->value.n, SQLITE_STATIC);
+	if (rc == SQLITE_OK && !row->seq)
+		rc = sqlite3_bind_blob(put, 2, row->secret, (int)sizeof(row->secret), SQLITE_STATIC);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_bind_blob(ps->put, 2, row->secret, (int)sizeof(row->secret), SQLITE_STATIC);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(ps->put);
-	reset = sqlite3_reset(ps->put);
-	(void)sqlite3_clear_bindings(ps->put);
+		rc = sqlite3_step(put);
+	reset = sqlite3_reset(put);
+	(void)sqlite3_clear_bindings(put);
 	return rc == SQLITE_DONE ? reset : rc;
 }
 
@@ -240,7 +255,7 @@ int private_put(void *store, const struct private_row *rows, size_t n, struct pa
 int private_each(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err)
 {
 	sqlite3_stmt *st = NULL;
-	struct private_row row;
+	struct private_row row = { .tree = 0 };
 	int rc = sqlite3_prepare_v2(ps->db, "SELECT id, secret FROM tree ORDER BY id", -1, &st, NULL), r = 0;
 
 	while (r == 0 && rc == SQLITE_OK) {
@@ -264,20 +279,54 @@ int private_each(struct private_store *ps, private_visit *visit, void *arg, stru
 	return r;
 }
 
-int private_trim(struct private_store *ps, uint64_t next_seq, struct pawl_error *err)
+int private_values(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err)
 {
 	sqlite3_stmt *st = NULL;
-	int rc;
+	int rc = sqlite3_prepare_v2(ps->db, "SELECT seq, tree, bytes FROM value ORDER BY seq", -1, &st, NULL), r = 0;
 
-	if (next_seq > INT64_MAX)
-		return 0; /* no row lies there */
-	rc = sqlite3_prepare_v2(ps->db, "DELETE FROM tree WHERE id >= ?1", -1, &st, NULL);
+	while (r == 0 && rc == SQLITE_OK) {
+		struct private_row row = { .tree = 0 };
+
+		rc = sqlite3_step(st);
+		if (rc != SQLITE_ROW)
+			break;
+		if (sqlite3_column_int64(st, 0) <= 0 || sqlite3_column_int64(st, 1) <= 0 || sqlite3_column_bytes(st, 2) > (int)PAWL_MAX_VALUE) {
+			r = pawl_fail(err, PAWL_E_MALFORMED, "private store %s: a row is not a value", ps->file);
+			break;
+		}
+		row.seq = (uint64_t)sqlite3_column_int64(st, 0);
+		row.tree = (uint64_t)sqlite3_column_int64(st, 1);
+		row.value = (struct str){ sqlite3_column_blob(st, 2), (size_t)sqlite3_column_bytes(st, 2) };
+		r = visit(arg, &row, err);
+		rc = SQLITE_OK;
+	}
+	if (r == 0 && rc != SQLITE_DONE)
+		r = db_fail(ps, rc, "read", err);
+	(void)sqlite3_finalize(st);
+	return r;
+}
+
+static int trim(struct private_store *ps, const char *sql, uint64_t next_seq, struct pawl_error *err)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = sqlite3_prepare_v2(ps->db, sql, -1, &st, NULL);
+
 	if (rc == SQLITE_OK)
 		rc = sqlite3_bind_int64(st, 1, (sqlite3_int64)next_seq);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(st);
 	(void)sqlite3_finalize(st);
 	return rc == SQLITE_DONE ? 0 : db_fail(ps, rc, "trim", err);
+}
+
+int private_trim(struct private_store *ps, uint64_t next_seq, struct pawl_error *err)
+{
+	int r;
+
+	if (next_seq > INT64_MAX)
+		return 0; /* no row lies there */
+	r = trim(ps, "DELETE FROM tree WHERE id >= ?1", next_seq, err);
+	return r < 0 ? r : trim(ps, "DELETE FROM value WHERE seq >= ?1", next_seq, err);
 }
 
 int private_mark(struct private_store *ps, uint64_t entries, struct pawl_error *err)

@@ -13,10 +13,12 @@ void private_close(struct private_store *ps); /* accepts NULL */
 PAWL_MUST_USE int private_put(void *store, const struct private_row *rows, size_t n, struct pawl_error *err);
 /* Every row, in order of tree. Rows above next_seq were never answered: private_open()'s caller drops them with
  * private_trim(). */
+/* private_each() gives secrets, private_values() values, in order of (tree) or (seq). */
 typedef int private_visit(void *arg, const struct private_row *row, struct pawl_error *err);
 PAWL_MUST_USE int private_each(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err);
+PAWL_MUST_USE int private_values(struct private_store *ps, private_visit *visit, void *arg, struct pawl_error *err);
 PAWL_MUST_USE int private_trim(struct private_store *ps, uint64_t next_seq,
-			       struct pawl_error *err); /* deletes tree >= next_seq */
+			       struct pawl_error *err); /* deletes tree or seq >= next_seq */
 /* How many entries the log is known to have had: start and stop write it down, so that a log that was cut or emptied meanwhile is seen.
  * 0: never written. Not while another thread uses the store. */
 PAWL_MUST_USE int private_mark(struct private_store *ps, uint64_t entries, struct pawl_error *err);

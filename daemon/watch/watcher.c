@@ -16,11 +16,11 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS 5000
+#define EXIT_FAILURE_INTERNAL 70 /* as options.h has it; this room includes nothing of the hall */
 #define DRAIN_MS 10000	/* after TERM; then the rest is killed: what it answered is on disk already */
 
 struct watcher {
 	watcher_rest *rest;
-	watcher_ready *ready;
 	void *arg;
 	int signals;	/* signalfd */
 	pid_t pid;	/* of the rest */
@@ -65,8 +65,6 @@ static void hear_rest(struct watcher *w)
 	int r = peer_recv(w->peer, &kind, payload, sizeof(payload), &n, &err);
 
 	if (r > 0 && kind == PEER_READY) {
-		if (!w->ever_ready && w->ready)
-			w->ready(w->arg);
 		w->was_ready = w->ever_ready = true;
 		w->backoff_ms = BACKOFF_FIRST_MS;
 	} else if (r < 0) {
@@ -126,11 +124,11 @@ static void take_signals(struct watcher *w)
 	}
 }
 
-int watcher_run(watcher_rest *rest, watcher_ready *ready, void *arg)
+int watcher_run(watcher_rest *rest, void *arg)
 {
-	struct watcher w = { .rest = rest, .ready = ready, .arg = arg, .peer = -1, .backoff_ms = BACKOFF_FIRST_MS };
+	struct watcher w = { .rest = rest, .arg = arg, .peer = -1, .backoff_ms = BACKOFF_FIRST_MS };
 	struct pawl_error err = { .code = PAWL_OK };
-	int status, ret = 1;
+	int status, ret = EXIT_FAILURE_INTERNAL;
 	bool killed = false;
 	sigset_t set;
 
@@ -165,9 +163,9 @@ int watcher_run(watcher_rest *rest, watcher_ready *ready, void *arg)
 			ret = 0;
 			break;
 		}
-		if (start_rest(&w, &err) < 0) {
+		while (start_rest(&w, &err) < 0) { /* no process to be had: it may pass */
 			oplog_error("cannot start the judging process again", &err);
-			break;
+			nap(BACKOFF_LAST_MS);
 		}
 	}
 	(void)close(w.signals);

@@ -6,8 +6,6 @@
 
 /* The rest: runs in the child with its end of the socket pair and returns an exit status. */
 typedef int watcher_rest(void *arg, int peer_fd);
-/* Called once in the watcher, when the first rest has opened its doors. */
-typedef void watcher_ready(void *arg);
 /* Returns pawld's exit status once the rest has ended for good: told to, or at its very first start. Signals must be blocked. */
-int watcher_run(watcher_rest *rest, watcher_ready *ready, void *arg);
+int watcher_run(watcher_rest *rest, void *arg);
 #endif

@@ -13,10 +13,34 @@ enum entry_kind {
 	ENTRY_SESSION,	/* open, close, stale */
 	ENTRY_DECISION,
 	ENTRY_SETTLE,
+	ENTRY_CLAIM,	/* a decision that an approved card was presented for; body: decision */
+	ENTRY_RESOLVE,	/* a person's answer to a card */
+	ENTRY_BREAKER,	/* an operator's reset */
+	ENTRY_KEY,	/* operators enrolled or revoked */
 	ENTRY_TIMEOUT,	/* a review card's deadline passed */
 	ENTRY_THROTTLE, /* one summary a second */
 	ENTRY_LOSS,	/* expired reservation, late settlement, torn tail cut */
 	ENTRY_KIND_COUNT
+};
+
+/* A budget as ledgers see it, in the entry that puts a policy in force: the next policy is compared with these rows, also across a
+ * restart, and what a reload does to ledgers is stated here. */
+struct budget_row {
+	struct str id;
+	struct str from; /* a budget of equal unit, scope, match and window that is gone: its ledgers are this one's from here on */
+	enum unit unit;
+	enum scope scope;
+	bool per_tool, windowed;
+	bool life;	  /* new and without a window: starts at what each scope has spent in its life */
+	uint8_t like[16]; /* of match and window */
+	int64_t limit;
+};
+struct entry_budgets {
+	const struct budget_row *rows; /* all of the policy, in its order; at most PAWL_MAX_BUDGETS */
+	size_t n;
+	bool none;		   /* the policy has none, where n == 0 alone would be an entry that does not say */
+	const struct str *changes; /* for people: what became looser first, then tighter, then different */
+	size_t n_changes;	   /* at most PAWL_MAX_CHANGES */
 };
 
 struct entry_start {
@@ -24,6 +48,7 @@ struct entry_start {
 	int64_t judge;
 	const struct json *probes; /* object: name -> {"state":"on|off|partial","why":"…"}; see spine */
 	struct str probes_text;	   /* canonical JSON of the same; what is rendered */
+	struct entry_budgets budgets;
 };
 
 struct entry_stop {
@@ -33,9 +58,10 @@ struct entry_stop {
 struct entry_policy {
 	bool loaded;
 	struct str name, hash, message; /* message: the first error of a refused file, or "" */
+	struct entry_budgets budgets;	/* loaded */
 };
 
-enum session_action { SESSION_OPEN, SESSION_CLOSE, SESSION_STALE, SESSION_ACTION_COUNT };
+enum session_action { SESSION_OPEN, SESSION_CLOSE, SESSION_STALE, SESSION_ABORT /* with its descendants; open holds settle */, SESSION_ACTION_COUNT };
 struct entry_session {
 	enum session_action action;
 	uint64_t session; /* open: this entry's own sequence */
@@ -48,6 +74,11 @@ struct entry_session {
 	int64_t fresh_end; /* end of the tumbling window of sessions.new that this open counts in; 0 = none */
 	bool has_limit[UNIT_COUNT]; /* the caller's own, tighter limits (ledgers "@session") */
 	int64_t limit[UNIT_COUNT];
+	/* abort only: */
+	struct str operator, reason; /* who, and why */
+	int64_t hold_until;	     /* new sessions of the agent are refused until then */
+	const struct breaker_row *breakers; /* as they are after this entry */
+	size_t n_breakers;
 };
 
 struct entry_decision {
@@ -76,8 +107,18 @@ struct entry_decision {
 	int64_t lease_until;	/* allow: the reservation's deadline, else 0 */
 	uint64_t card;		/* review: the card; == seq when this entry opens it */
 	int64_t card_until;	/* its deadline */
+	struct ask asks[PAWL_MAX_ASKS]; /* review: what the card asks */
+	size_t n_asks;
+	uint64_t spends;	/* allow: the approved card that is used up */
+	const struct breaker_row *breakers; /* as they are after this entry */
+	size_t n_breakers;
 	bool has_guard_money;	/* the (session, tool) limits in force after this call; fixed by every answer */
 	int64_t guard_money, guard_repeat; /* repeat 0 = none */
+	struct stick_fact sticks[PAWL_MAX_STICKS];
+	size_t n_sticks;
+	uint8_t trips[PAWL_MAX_PERIOD][16];
+	size_t n_trips;
+	bool polling;		/* of the tool, when this execution was decided */
 	enum outcome settled;	/* already_settled: how the earlier call ended, else NONE */
 	bool has_settled_result;
 	uint8_t settled_result[32];
@@ -103,11 +144,49 @@ struct entry_settle { /* also the body of a late settlement, which is a loss ent
 	struct str error_kind;
 	uint8_t error_mac[32];
 	int64_t duration_ns; /* -1 = not said */
+	bool has_result_token, has_error_token;
+	uint8_t result_token[16]; /* keyed, equal inside the tree for equal results; an absent result has none */
+	uint8_t error_token[16];  /* keyed, of kind and digest */
+	const struct breaker_row *breakers; /* as they are after this entry */
+	size_t n_breakers;
 	uint8_t same[16];    /* keyed digest of the whole report: tells a repeated settle from a different one */
+};
+
+enum resolve_action { RESOLVE_RESUME, RESOLVE_SKIP, RESOLVE_ABORT, RESOLVE_CLOSE /* policy_changed */, RESOLVE_ACTION_COUNT };
+struct grant {
+	struct ledger_key key;
+	int64_t amount;
+};
+struct entry_resolve {
+	uint64_t session, card;
+	enum resolve_action action;
+	struct str operator; /* key name; "" for RESOLVE_CLOSE */
+	struct str key;	     /* the operator's vkey */
+	struct str reason;
+	struct str money_unit;
+	struct grant grants[PAWL_MAX_ASKS]; /* resume of a budget review: exactly the shortfall */
+	size_t n_grants;
+	uint64_t ends;	     /* abort: the session that ends with its descendants (the tree's root with --tree) */
+	int64_t hold_until;
+	const struct breaker_row *breakers; /* abort: forced open */
+	size_t n_breakers;
+	uint8_t signed_hash[32]; /* SHA-256 of the bytes that the operator signed */
+	uint8_t signature[64];
+};
+
+struct entry_breaker {
+	struct str operator, key, reason;
+	struct breaker_row row;
+};
+
+struct entry_key {
+	bool enrolled; /* false: revoked */
+	struct str operator, key;
 };
 
 struct entry_timeout {
 	uint64_t session, card;
+	bool waiter; /* a caller's wait was over before the answer: the card goes on, but only a claim can spend its approval */
 };
 
 struct entry_throttle {
@@ -121,6 +200,8 @@ struct entry_loss {
 	enum loss_what what;
 	uint64_t session, decision;
 	struct entry_settle late; /* LOSS_LATE_SETTLE */
+	const struct breaker_row *breakers; /* an expired probe is a failure */
+	size_t n_breakers;
 	int64_t bytes;		  /* LOSS_TORN_TAIL: cut */
 };
 
@@ -135,6 +216,9 @@ struct entry {
 		struct entry_session session;
 		struct entry_decision decision;
 		struct entry_settle settle;
+		struct entry_resolve resolve;
+		struct entry_breaker breaker;
+		struct entry_key key;
 		struct entry_timeout timeout;
 		struct entry_throttle throttle;
 		struct entry_loss loss;

@@ -18,8 +18,16 @@ struct tool {
 	bool has_cost, has_default_cost, refund;
 	int64_t cost, default_cost;  /* nano-units a call */
 	int64_t lease_ns;	     /* default 15 min */
+	bool polling;		     /* equal calls with changing results are no loop */
+	struct str *fold_paths;	     /* fold_space: runs of white space in these texts compare as one blank */
+	size_t n_fold;
+	struct str *closure;	     /* every name that `uses` reaches from here, itself left out; tools and capabilities */
+	size_t n_closure;
+	int32_t denied_use;	     /* first unconditional deny rule on a name of the closure, -1 = none */
+	struct str denied_name;	     /* that name */
 	struct str *volatile_paths;  /* "since": dotted, below args, left out of every comparison */
 	size_t n_volatile;
+	uint8_t print[16];	     /* of all that the file says about it: tells whether a reload changed it */
 };
 
 struct condition; /* opaque: policy/facts.c evaluates, policy/compile.c builds */
@@ -28,7 +36,20 @@ struct rule {
 	enum verdict answer;
 	unsigned line;
 	struct condition *when, *unless; /* NULL = none */
+	enum stick sticky; /* a deny rule's: SESSION without a condition, NEVER with one, unless said */
+	uint8_t print[16]; /* of all that the file says about it */
 };
+
+/* Tumbling windows of a budget. */
+enum window_kind { WINDOW_NONE, WINDOW_SPAN, WINDOW_HOUR, WINDOW_DAY, WINDOW_WEEK /* from Monday */, WINDOW_MONTH };
+struct zone; /* opaque: a time zone's transitions, read at load and frozen; NULL = UTC */
+struct window {
+	enum window_kind kind;
+	int64_t span_ns; /* WINDOW_SPAN: counted from 1970 UTC */
+	const struct zone *zone;
+};
+/* When the window that holds `now` ends (the first ns that is not in it); 0 for WINDOW_NONE. policy/window.c */
+int64_t window_end(const struct window *w, int64_t now);
 
 struct budget {
 	struct str id;
@@ -36,10 +57,13 @@ struct budget {
 	enum scope scope;    /* the one that `per` names beside `tool` */
 	bool per_tool;
 	bool has_match;	     /* match: which tools draw from it; compile.c keeps the globs */
+	uint8_t match[16];   /* of those globs: equal when they are, in any order */
 	int64_t limit;	     /* > 0 */
 	int64_t floor;	     /* 0 = none */
 	bool zero_cost_deny; /* zero_cost: deny; the default is allow */
 	enum verdict then;   /* DENY unless said */
+	struct window every;
+	int64_t grant_max;   /* what a person may add at a resume; 0 = nothing */
 };
 
 struct loop_repeat {
@@ -49,6 +73,33 @@ struct loop_repeat {
 	enum verdict then;
 	struct str *ignore;  /* dotted paths below args */
 	size_t n_ignore;
+};
+
+/* cycle: n whole periods of a block with two distinct members (tool and args) run, any member after that gets `then`. errors: n settled errors
+ * of one kind and digest of a tool among the window. stuck: the last n executions of a tool, whatever their arguments, had one result. */
+struct loop_rule {
+	bool on;
+	int64_t limit, window;		/* window: as for repeat; default 50 */
+	int64_t period_min, period_max; /* cycle; default 2..8 */
+	enum verdict then;
+};
+
+/* A circuit breaker: opened by failures or by denials in a row, all within `within_ns`; after cool_down one probe at a time. */
+struct breaker {
+	struct str id;
+	bool has_scope, per_tool;  /* `per`: one row a scope (as for budgets) and tool; without it one for all */
+	enum scope scope;
+	bool has_match;
+	uint8_t match[16];	   /* as a budget's */
+	int64_t failures, denials; /* 0 = does not count them; <= PAWL_MAX_STREAK */
+	int64_t within_ns, cool_down_ns;
+	bool sticky;		   /* stays open until an operator resets it */
+};
+
+struct review_rules {
+	int64_t timeout_ns;  /* default 10 min */
+	int64_t pending;     /* cards a session may have waiting; default 20 */
+	int64_t abort_hold_ns; /* new sessions of an aborted agent are refused that long; sessions.abort_hold, default 1 min */
 };
 
 struct session_caps {	     /* an agent's, unless said */
@@ -79,6 +130,10 @@ struct policy {
 	struct budget *budgets;
 	size_t n_budgets;
 	struct loop_repeat repeat;
+	struct loop_rule cycle, errors, stuck;
+	struct breaker *breakers;
+	size_t n_breakers;
+	struct review_rules reviews;
 	struct session_caps sessions;
 	struct rate_limit limits;
 	struct name_index *index;
@@ -103,6 +158,14 @@ void policy_report_text(const struct policy_report *rep, struct buf *out);
 /* text is the whole file (<= 1 MiB); file names it in messages. 0 with or without warnings in *rep; PAWL_E_POLICY with at least
  * one error row and the first one in *err. The caller owns *ret (policy_free) and *rep (policy_report_done), both on failure too. */
 PAWL_MUST_USE int policy_load(struct str text, const char *file, struct policy **ret, struct policy_report *rep, struct pawl_error *err);
+/* The loader opens nothing by itself: what it needs beside the text (`zone`) it asks for here. path is absolute, below /usr/share/zoneinfo/;
+ * the loader frees *ret. daemon/base/files.h has one that reads. policy_load() has none: every zone but UTC is then an error. */
+struct policy_files {
+	int (*read)(void *arg, const char *path, char **ret, size_t *ret_n, struct pawl_error *err);
+	void *arg;
+};
+PAWL_MUST_USE int policy_load_with(struct str text, const char *file, const struct policy_files *files, struct policy **ret,
+				   struct policy_report *rep, struct pawl_error *err);
 void policy_free(struct policy *pol); /* accepts NULL */
 
 /* policy/name.c: folds to lower-case ASCII into out (NUL-terminated), checks [a-z0-9_.:/-]{1,128}. PAWL_E_MALFORMED else. */
@@ -164,6 +227,7 @@ struct facts {
 	struct str agent;
 	struct rule_hit hit[4];	    /* by verdict: the first row in the file that matched */
 	uint32_t budgets;	    /* bit i: pol->budgets[i] matches this tool */
+	uint32_t breakers;	    /* bit i: pol->breakers[i] matches this tool */
 	bool cost_known;	    /* false: no estimate, no price, no default */
 	int64_t money;		    /* to reserve: max(estimate, fixed cost), else the estimate, else default_cost */
 	bool tokens_known;
@@ -176,6 +240,8 @@ struct facts {
 	uint8_t card[16];	    /* (session, tool, canonical args), keyed: what a review card belongs to */
 	uint8_t same[16];	    /* tool and args less volatile, keyed: every execution carries it */
 	uint8_t repeat[16];	    /* the loop rule's own token, less its `ignore` too */
+	uint16_t sticks[PAWL_MAX_STICKS]; /* deny rules that truly matched and are sticky */
+	size_t n_sticks;
 	struct fact_path paths[8];
 	size_t n_paths;
 	struct str canon_args;	    /* canonical JSON text of args, borrowed from the scratch buffer */
@@ -213,6 +279,33 @@ struct draw { /* what a call takes from (or shows of) one ledger */
 	int64_t amount;	    /* to reserve; 0 = shown only */
 	int64_t used;	    /* spent + reserved before this call */
 	int64_t limit, granted;
+	int64_t window_end; /* of the window that is drawn from; 0 = the ledger has none */
+};
+
+struct stick_fact { /* a denial that is remembered */
+	enum stick how;
+	struct str tool; /* the name that is denied */
+	struct str rule;
+};
+
+struct ask { /* one reason for which a person is asked */
+	enum reason_code code;
+	struct str rule;
+};
+
+/* A breaker's row after this entry, whole: state_apply() needs no policy to follow it. */
+enum breaker_mode { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN /* a probe is out */, BREAKER_MODE_COUNT };
+struct breaker_row {
+	struct str id, owner, tool;
+	enum scope scope;	    /* SCOPE_COUNT: one for all */
+	uint64_t session;
+	enum breaker_mode mode;
+	bool sticky;
+	int64_t generation;	    /* goes up when it opens; results of an older one are ignored */
+	int64_t until;		    /* open: when a probe may go */
+	uint64_t probe;		    /* half open: the decision that is the probe, UINT64_MAX = this entry's own */
+	int64_t fails[PAWL_MAX_STREAK], denies[PAWL_MAX_STREAK]; /* log times of the row, oldest first */
+	uint32_t n_fails, n_denies;
 };
 
 struct judgement {
@@ -228,9 +321,21 @@ struct judgement {
 	enum outcome settled;	/* already_settled: how that call ended, as far as the state knows */
 	struct draw draws[PAWL_MAX_LEDGERS]; /* every ledger that matches, also when nothing is drawn */
 	size_t n_draws;
+	struct stick_fact sticks[PAWL_MAX_STICKS];
+	size_t n_sticks;
+	uint8_t trips[PAWL_MAX_PERIOD][16]; /* `same` tokens of a cycle that was found complete: all stay refused in the tree */
+	size_t n_trips;
+	struct ask asks[PAWL_MAX_ASKS]; /* every review reason that was found, answered ones left out */
+	size_t n_asks;
+	uint64_t spends;	/* allow: the approved card that this call uses up, 0 = none */
+	struct breaker_row breakers[PAWL_MAX_BREAKERS];
+	size_t n_breakers;	/* those that change */
+	uint64_t claim;		/* the card that a claim names; 0 = the question was a decide */
 };
 
 /* Pure: no I/O, no allocation, no clock. *ret is written whole (draws up to n_draws). */
 void judge(const struct policy *pol, const struct state *st, const struct facts *f, int64_t now, struct judgement *ret);
+/* The same laws for one who presents card `card` (claim_prepare() in policy/laws.h has found it to be this call's). */
+void judge_claim(const struct policy *pol, const struct state *st, const struct facts *f, uint64_t card, int64_t now, struct judgement *ret);
 
 #endif

@@ -1,6 +1,7 @@
 /* include/pawl/state.h - all that pawld remembers between calls, advanced by state_apply(state, entry) and by nothing else.
  * No policy, no clock, no I/O inside: two states fed the same entries are equal, and one fed an old log is what it was.
- * Borrowed pointers live until the next state_apply() or state_free(). */
+ * Borrowed pointers live until the next state_apply() or state_free(), those to a call_state also no longer than the next
+ * question of the same function. A state belongs to one thread at a time, questions included. */
 #ifndef PAWL_STATE_H
 #define PAWL_STATE_H
 #include "pawl/entry.h"
@@ -22,17 +23,17 @@ int64_t state_now(const struct state *st);	 /* log time of the newest entry, 0 w
 /* SHA-256-sized digest over the canonical content: for tests (crash, clone, replay) and, later, snapshots. */
 void state_digest(const struct state *st, uint8_t out[static 32]);
 
-enum session_end { SESSION_LIVE, SESSION_ENDED_CLOSE, SESSION_ENDED_STALE };
+enum session_end { SESSION_LIVE, SESSION_ENDED_CLOSE, SESSION_ENDED_STALE, SESSION_ENDED_ABORT };
 struct session_state {
 	uint64_t id, parent, root;
 	struct str agent, root_dir, labels_text;
 	uint8_t token_hash[32];
 	int64_t opened_ns, ended_ns, lease_ns;
 	enum session_end end;
-	int64_t decisions, executions; /* in this session alone */
-	int64_t pending_cards, open_reservations;
-	int64_t latest_reservation; /* greatest deadline of an open reservation, 0 = none */
 	bool has_limit[UNIT_COUNT];
+	uint32_t decisions, executions; /* in this session alone; memory ends long before these do */
+	uint32_t pending_cards, open_reservations;
+	int64_t latest_reservation; /* greatest deadline of an open reservation, 0 = none */
 	int64_t limit[UNIT_COUNT];
 };
 /* Ended sessions stay for PAWL_SESSION_LINGER_NS of log time, so that a late settle finds them; then any entry drops them. */
@@ -43,35 +44,65 @@ const struct session_state *state_session_after(const struct state *st, uint64_t
 
 struct ledger_state {
 	int64_t spent, reserved, granted;
+	int64_t window_end; /* 0: the ledger has no window, or only grants since its last one ended */
 };
-/* Zeroes for a ledger nothing has touched. */
-struct ledger_state state_ledger(const struct state *st, const struct ledger_key *key);
+/* Zeroes for a ledger nothing has touched, and for one whose window is over at now. A draw that names an earlier end than that of the window
+ * that is open, or none, falls into the open one; a later end starts the next. A grant where no window is open counts in the next one. */
+struct ledger_state state_ledger(const struct state *st, const struct ledger_key *key, int64_t now);
+
+/* The budgets of the policy in force, as the newest entry that told them had them; `from` and `life` are empty. Returns how many; room for
+ * PAWL_MAX_BUDGETS. *ret_known: an entry has told. */
+size_t state_budgets(const struct state *st, struct budget_row *out, bool *ret_known);
+/* What a scope has taken in its life in money, calls or tokens: charges of its allowed calls, and of open ones their reservations. session: with
+ * all below it; owner: an agent's name; neither: everything. Of sessions and agents that are kept. */
+int64_t state_life(const struct state *st, enum scope scope, uint64_t session, struct str owner, enum unit unit);
 
 struct call_state {
 	uint64_t seq;	    /* the decision */
+	uint64_t card;	    /* review: the card it opened or joined; allow: the card it spent; 0 = none */
+	bool claim;	    /* its entry was a claim */
 	uint64_t settled;   /* the entry that ended it (settle, expiry, the session's end) or, since, its late report; 0 = open */
 	uint64_t session;
 	struct str tool;    /* canonical name as decided */
 	enum call_kind kind;
-	uint8_t client[16], key[16], settle_same[16]; /* settle_same: zero until the caller has reported, in time or late */
+	uint8_t client[16];	 /* zero once it is settled */
+	uint8_t settle_same[16]; /* zero until the caller has reported, in time or late */
 	enum verdict answer;
 	enum outcome outcome; /* NONE while open; EXPIRED when nobody reported: the lease ran out, or the session ended first */
-	int64_t lease_until, decided_ns;
+	int64_t lease_until; /* of an allowed call */
+	int64_t decided_ns;  /* zero once it is reported */
 };
 /* By idempotency key: the decision that holds it, or NULL. An allowed call keeps its key for the session's life, whatever is answered to
- * those who ask again; else the newest answer holds it. *ret_reused: the call id is known with other arguments. */
+ * those who ask again, unless it is allowed once more (an approved doubt); else the newest answer holds it. *ret_reused: the call id is
+ * known with other arguments. */
 const struct call_state *state_call(const struct state *st, uint64_t session, uint64_t call_hash, const uint8_t key[static 16], bool *ret_reused);
 /* By decision id: every decision of a session that is kept, but for those answered after it was over or used up (session_limit). */
 const struct call_state *state_decision(const struct state *st, uint64_t seq);
 /* Open allowed decisions of a session in order of id; after = 0 first. */
 const struct call_state *state_open_after(const struct state *st, uint64_t session, uint64_t after);
-/* What a decision holds (amount = reserved) or, once settled, what was charged: up to max rows; returns how many there are.
- * key text is borrowed. limit and granted are 0: the policy knows the limit. */
+/* What a decision holds or, when it ended without a report, was charged: up to max rows; returns how many there are; none once it is
+ * reported. key text is borrowed. window_end: of the window that the hold was made in. limit and granted are 0: the policy knows the limit. */
 size_t state_holds(const struct state *st, uint64_t seq, struct draw *out, size_t max);
 
 /* Executions of the tree: all with this `same` token; and among the last `window` those with this loop token. */
 int64_t state_count_same(const struct state *st, uint64_t root, const uint8_t same[static 16]);
 int64_t state_count_repeat(const struct state *st, uint64_t root, const uint8_t repeat[static 16], int64_t window);
+
+/* The tree's executions, newest first: back = 0 is the last one. false: there are not so many (at most PAWL_MAX_WINDOW are kept). */
+struct exec_state {
+	uint64_t seq;
+	uint64_t same, repeat;	/* the first 64 bits of the tokens */
+	struct str tool;
+	bool settled, failed, polling; /* failed: the outcome was error */
+	uint64_t result, error; /* first 64 bits of the settled tokens; 0 = absent or not settled */
+};
+bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exec_state *ret);
+/* A member of a cycle that tripped in this tree. */
+bool state_tripped(const struct state *st, uint64_t root, const uint8_t same[static 16]);
+/* The rule by which `name` is denied to this session: by its own memory, an ancestor's, the tree's or the agent's. STR_NONE: it is not. */
+struct str state_denied(const struct state *st, const struct session_state *who, struct str name);
+/* Every denial that binds the session; after = 0 first, *at moves on. false at the end. */
+bool state_denial_next(const struct state *st, const struct session_state *who, uint32_t *at, struct stick_fact *ret);
 
 struct guard_state { /* a client's own limits for (session, tool), as the first call fixed and later ones tightened them */
 	bool has_money;
@@ -79,17 +110,37 @@ struct guard_state { /* a client's own limits for (session, tool), as the first 
 };
 struct guard_state state_guard(const struct state *st, uint64_t session, struct str tool);
 
+enum card_mode { CARD_PENDING, CARD_RESUMED, CARD_SPENT, CARD_SKIPPED, CARD_ABORTED, CARD_TIMED_OUT, CARD_CLOSED, CARD_MODE_COUNT };
 struct card_state {
 	uint64_t id, session;
-	int64_t until;
+	int64_t opened_ns, until; /* until: pending or resumed ones */
+	enum card_mode mode;
+	struct str tool;
+	uint8_t token[16];
+	struct ask asks[PAWL_MAX_ASKS];
+	size_t n_asks;
+	int64_t money, tokens;	 /* the largest amounts of the calls that joined */
+	bool claim_only;	 /* a caller stopped waiting for it: an equal decide does not spend the approval */
+	uint64_t spent_by;	 /* the decision that used the approval */
+	struct str operator, reason; /* who answered, and why */
 };
-const struct card_state *state_card(const struct state *st, uint64_t session, const uint8_t card_token[static 16]); /* pending ones */
-const struct card_state *state_card_after(const struct state *st, uint64_t session, uint64_t after); /* of one session (0: of all) */
+/* The newest card of (session, tool, canonical args), in any mode; cards live as long as their session is kept. */
+const struct card_state *state_card(const struct state *st, uint64_t session, const uint8_t card_token[static 16]);
+const struct card_state *state_card_by_id(const struct state *st, uint64_t id);
+/* Pending ones in order of id, of one session (0: of all). */
+const struct card_state *state_card_after(const struct state *st, uint64_t session, uint64_t after);
+/* In any mode, in order of id, of one session (0: of all that are kept). For people's lists: it looks at every card. */
+const struct card_state *state_card_any_after(const struct state *st, uint64_t session, uint64_t after);
+
+/* NULL: closed, and never counted anything. The key fields of *key are compared. */
+const struct breaker_row *state_breaker(const struct state *st, const struct breaker_row *key);
+const struct breaker_row *state_breaker_next(const struct state *st, uint32_t *at); /* all; *at = 0 first */
 
 struct agent_state {
 	int64_t open;	   /* live sessions */
 	int64_t fresh;	   /* opened in the window that ends at fresh_end */
 	int64_t fresh_end;
+	int64_t hold_until; /* no new sessions before: one of its sessions was aborted */
 };
 struct agent_state state_agent(const struct state *st, struct str name);
 

@@ -26,15 +26,25 @@
 #define PAWL_MAX_TEXT 256		     /* a label, an error kind, a model name */
 #define PAWL_MAX_BODY (60u << 10)	     /* an entry's JSON */
 #define PAWL_MAX_NOTE 65535u		     /* a signed entry: tile/entries has 16-bit lengths */
+#define PAWL_MAX_VALUE (64u << 10)	     /* a card's arguments as they are kept for people; longer ones are cut */
 #define PAWL_MAX_BUDGETS 32		     /* a policy; count */
 #define PAWL_MAX_DEPTH_TREE 8		     /* sessions above one another; count */
 #define PAWL_MAX_LEDGERS (PAWL_MAX_BUDGETS * 4 + 8) /* ledgers one call can draw from; count */
 #define PAWL_MAX_WINDOW 1000		     /* executions a loop rule looks back; count */
+#define PAWL_MAX_STICKS 8	     /* deny rules that one call can make stick; count */
+#define PAWL_MAX_PERIOD 8	     /* the longest cycle that is looked for; executions */
+#define PAWL_MAX_ASKS 8		     /* review reasons of one call; count */
+#define PAWL_MAX_BREAKERS 16	     /* a policy; count */
+#define PAWL_MAX_STREAK 32	     /* failures or denials in a row that a breaker counts to */
 #define PAWL_MAX_ORIGIN 128
+#define PAWL_MAX_CHANGES 32	     /* what one entry tells of a reload; count */
+#define PAWL_CHANGE_TEXT 120	     /* one of them */
 
 enum verdict { VERDICT_UNSET = 0 /* sent as deny */, VERDICT_ALLOW, VERDICT_REVIEW, VERDICT_DENY };
 enum unit { UNIT_MONEY, UNIT_CALLS, UNIT_TOKENS, UNIT_TIME, UNIT_COUNT };
 enum call_kind { CALL_TOOL, CALL_LLM, CALL_DELEGATE, CALL_HTTP, CALL_CODE, CALL_KIND_COUNT };
+/* How far a denial is remembered; NEVER: the rule judges each call afresh. */
+enum stick { STICK_NEVER, STICK_SESSION, STICK_TREE, STICK_AGENT, STICK_COUNT };
 enum scope { SCOPE_SESSION, SCOPE_AGENT, SCOPE_TENANT, SCOPE_GLOBAL, SCOPE_COUNT };
 enum outcome { OUTCOME_NONE, OUTCOME_OK, OUTCOME_ERROR, OUTCOME_CANCELLED, OUTCOME_NOT_RUN,
 	       OUTCOME_EXPIRED /* ours: the lease ran out */, OUTCOME_COUNT };

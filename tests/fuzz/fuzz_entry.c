@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	entry_render(&p.e, &out);
 	need(buf_ok(&out) && str_eq(buf_str(&out), body));
 	buf_reset(&out);
-	if (p.e.kind == ENTRY_DECISION)
-		reply_decide(&p.e, STR("note"), &out);
+	if (p.e.kind == ENTRY_DECISION || p.e.kind == ENTRY_CLAIM)
+		reply_reviewed(&p.e, STR("note"), (enum card_mode)(size % CARD_MODE_COUNT), &out);
 	else if (p.e.kind == ENTRY_SETTLE || (p.e.kind == ENTRY_LOSS && p.e.loss.what == LOSS_LATE_SETTLE))
 		reply_settle(&p.e, STR("note"), &out);
 	if (out.n) {

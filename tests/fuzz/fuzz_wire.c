@@ -1,5 +1,6 @@
 /* tests/fuzz/fuzz_wire.c - any bytes at both doors: parsed or refused, never more; and every refusal can be told to the peer. */
 #include "daemon/door/reply.h"
+#include "policy/canon.h"
 
 #include <stdlib.h>
 
@@ -9,6 +10,32 @@ static void need(bool ok)
 {
 	if (!ok)
 		abort();
+}
+
+/* What was signed is one line of canonical JSON behind the prefix, says all that the request says, and is not over itself. */
+static void check_signed(const struct request *rq)
+{
+	static const char first[] = "pawl-operator/v1\n";
+	struct buf out = BUF_MAX(2 << 20), again = BUF_MAX(2 << 20);
+	size_t n = sizeof(first) - 1;
+	struct json *doc = NULL;
+
+	wire_signed_bytes(rq, &out);
+	need(buf_ok(&out) == wire_op_signed(rq->op));
+	if (buf_ok(&out)) {
+		need(out.n > n && memcmp(out.p, first, n) == 0 && !memchr(out.p + n, '\n', out.n - n));
+		need(json_parse((struct str){ out.p + n, out.n - n }, PAWL_MAX_DEPTH, &doc, NULL) == 0);
+		need(!json_get(doc, "signature") && json_get(doc, "nonce") && json_get(doc, "operator"));
+		need(json_size(doc) == json_size(rq->doc) - 1);
+		canon_json(doc, NULL, 0, &again);
+		need(buf_ok(&again) && again.n == out.n - n && memcmp(again.p, out.p + n, again.n) == 0);
+		need(rq->by.operator.n && (rq->op != OP_REVIEW_RESOLVE || (rq->review && rq->by.action < RESOLVE_CLOSE)));
+		json_free(doc);
+	} else {
+		need(!rq->by.operator.p && rq->by.action == RESOLVE_CLOSE);
+	}
+	buf_done(&out);
+	buf_done(&again);
 }
 
 static void one(struct str body, enum wire_door door)
@@ -23,7 +50,11 @@ static void one(struct str body, enum wire_door door)
 		need(rq.call.money >= 0 && rq.call.tokens >= 0 && rq.call.limits.money >= 0 && rq.call.limits.repeat >= 0);
 		need(rq.settle.money >= 0 && rq.settle.tokens >= 0 && rq.settle.duration_ns >= -1 && rq.settle.result_bytes >= 0);
 		need(rq.wait_ns >= 0 && rq.wait_ns <= 60 * NS_PER_SEC && rq.list_limit >= 1 && rq.list_limit <= 1000);
-		need(op != OP_DECIDE || (rq.call.args && rq.call.tool.n && rq.call.tool.n <= PAWL_MAX_TOOL && rq.session));
+		need(rq.open.share_percent >= 0 && rq.open.share_percent <= 100 && (!rq.open.share_percent || !rq.open.has_limit[UNIT_MONEY]));
+		need(!rq.open.parent == !rq.open.has_parent_token && (!rq.open.share_percent || rq.open.parent));
+		need((op == OP_CLAIM || op == OP_REVIEW_WAIT || op == OP_REVIEW_SHOW || op == OP_REVIEW_RESOLVE) == (rq.review != 0));
+		check_signed(&rq);
+		need((op != OP_DECIDE && op != OP_CLAIM) || (rq.call.args && rq.call.tool.n && rq.call.tool.n <= PAWL_MAX_TOOL && rq.session));
 		request_done(&rq);
 	} else {
 		struct json *reply = NULL;

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +99,25 @@ def real_commands(build: Path, where: Path) -> tuple[list[str], list[str], Path,
 
 
 class RealDaemon:
+    """One with a person: anna, an enrolled operator whose key has no passphrase."""
+
     def __init__(self, build: Path, where: Path, policy: str) -> None:
         init, self.command, self.socket, self.policy = real_commands(build, where)
         subprocess.run(init, check=True, capture_output=True, timeout=20)
         self.policy.write_text(policy)
         self.output = open(where / "pawld.out", "ab")
         self.process: subprocess.Popen[bytes] | None = None
+        self.build, self.where = build, where
+        key = self.pawl("key", "new", "--name", "anna", "--no-passphrase")
+        self.pawl("operator", "add", "anna", key.strip())
+
+    def pawl(self, *words: str) -> str:
+        """Anna's command line."""
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.where), "PAWL_DIR": str(self.where)}
+        env |= {"PAWL_KEY": str(self.where / "anna.key"), **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}}
+        done = subprocess.run([str(self.build / "pawl"), *words], env=env, capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
 
     def start(self) -> None:
         self.process = subprocess.Popen(self.command, stdout=self.output, stderr=self.output, start_new_session=True)
@@ -157,10 +170,26 @@ def binaries() -> Path:
 
 
 @pytest.fixture
-def real(binaries: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealDaemon]:
-    daemon = RealDaemon(binaries, folder / "d", POLICY)
-    daemon.start()
-    monkeypatch.setenv("PAWL_SOCKET", str(daemon.socket))
-    yield daemon
-    daemon.stop()
-    daemon.output.close()
+def real(run_real: RunReal) -> RealDaemon:
+    return run_real(POLICY)
+
+
+RunReal = Callable[[str], RealDaemon]
+
+
+@pytest.fixture
+def run_real(binaries: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunReal]:
+    """A pawld with a policy of the test's own."""
+    daemons: list[RealDaemon] = []
+
+    def run(policy: str) -> RealDaemon:
+        daemon = RealDaemon(binaries, folder / "d", policy)
+        daemons.append(daemon)
+        daemon.start()
+        monkeypatch.setenv("PAWL_SOCKET", str(daemon.socket))
+        return daemon
+
+    yield run
+    for daemon in daemons:
+        daemon.stop()
+        daemon.output.close()

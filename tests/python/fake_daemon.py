@@ -121,7 +121,7 @@ class FakeDaemon:
         n = self.number()
         return {
             "v": 1,
-            "op": "decide",
+            "op": rq["op"],
             "call": rq["call"],
             "verdict": "allow",
             "decision": f"d_{n}",
@@ -143,8 +143,28 @@ class FakeDaemon:
             | reason,
         )
 
-    def review(self, rq: dict[str, Any]) -> dict[str, Any]:
-        return self.deny(rq, "review_required") | {"verdict": "review", "review": "r_7"}
+    def review(self, rq: dict[str, Any], state: str = "pending", review: str = "r_7", **over: Any) -> dict[str, Any]:
+        return (
+            self.deny(rq, "rule")
+            | {
+                "verdict": "review",
+                "review": review,
+                "expires": "2026-11-29T18:51:10.000000000Z",
+                "review_state": state,
+            }
+            | over
+        )
+
+    def waited(self, rq: dict[str, Any], state: str = "pending", **over: Any) -> dict[str, Any]:
+        return {
+            "v": 1,
+            "op": "review.wait",
+            "review": rq["review"],
+            "state": state,
+            "expires": None,
+            "operator": None if state in ("pending", "timeout", "closed") else "anna",
+            "reason": None if state in ("pending", "timeout", "closed") else "because",
+        } | over
 
     def answer(self, rq: dict[str, Any]) -> Any:
         op = rq.get("op")
@@ -161,8 +181,10 @@ class FakeDaemon:
                 "mode": "enforce",
                 "log": {"seq": 1},
             }
-        if op == "decide":
+        if op in ("decide", "claim"):
             return self.allow(rq)
+        if op == "review.wait":
+            return self.waited(rq)
         if op == "settle":
             return {
                 "v": 1,

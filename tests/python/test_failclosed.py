@@ -20,32 +20,32 @@ from pawl import _door
 MANNERS = ["plain", "async", "generator", "async generator"]
 
 
-def make(manner, session, ran):
+def make(manner, session, ran, **how):
     """One guarded body of each manner, and a way to run it to its end."""
     if manner == "plain":
 
-        @pawl.guard("work", session=session)
+        @pawl.guard("work", session=session, **how)
         def body():
             ran.append(time.monotonic())
 
         return body
     if manner == "async":
 
-        @pawl.guard("work", session=session)
+        @pawl.guard("work", session=session, **how)
         async def abody():
             ran.append(time.monotonic())
 
         return lambda: asyncio.run(abody())
     if manner == "generator":
 
-        @pawl.guard("work", session=session)
+        @pawl.guard("work", session=session, **how)
         def gbody():
             ran.append(time.monotonic())
             yield 1
 
         return lambda: list(gbody())
 
-    @pawl.guard("work", session=session)
+    @pawl.guard("work", session=session, **how)
     async def agbody():
         ran.append(time.monotonic())
         yield 1
@@ -411,7 +411,7 @@ def test_review_is_not_run(fake, session, manner):
     fake.on("decide", fake.review)
     with pytest.raises(pawl.ReviewPending) as e:
         make(manner, session, ran)()
-    assert ran == [] and e.value.review == "r_7" and e.value.code is pawl.ReasonCode.REVIEW_REQUIRED
+    assert ran == [] and e.value.review == "r_7" and e.value.code is pawl.ReasonCode.RULE
     assert not isinstance(e.value, pawl.Denied)
 
 

@@ -476,7 +476,7 @@ def test_cancelled_question_that_was_denied(fake, session):
 def test_giving_back_is_bounded(fake, session, monkeypatch):
     from fake_daemon import Hang
 
-    monkeypatch.setattr("pawl._client.GIVE_BACK", 0.2)
+    monkeypatch.setattr("pawl._asking.GIVE_BACK", 0.2)
     assert cancelled_in_flight(fake, lambda rq: Hang, session=session) < 0.5
     assert fake.ops("settle") == []
 

@@ -352,7 +352,8 @@ def test_exceptions_cross_processes(fake, session):
     ]
     for e in errors:
         for twin in (pickle.loads(pickle.dumps(e)), copy.copy(e)):
-            assert type(twin) is type(e) and str(twin) == str(e) and twin.__dict__ == e.__dict__
+            kept = {k: v for k, v in e.__dict__.items() if k != "_asked"}  # a held call: session and token stay here
+            assert type(twin) is type(e) and str(twin) == str(e) and twin.__dict__ == kept
 
 
 def test_code_of_a_newer_pawld_stays_text(fake, session):

@@ -12,7 +12,7 @@
 static const uint8_t secret_a[32] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
 				      17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32 };
 
-struct ask {
+struct asked {
 	const char *tool, *args, *call;
 	enum call_kind kind;
 	const char *money, *tokens;
@@ -24,7 +24,7 @@ struct ask {
 };
 
 /* f->canon_args lives until the next call. */
-static inline int try_facts(const struct policy *pol, const struct ask *a, struct facts *f, struct pawl_error *err)
+static inline int try_facts(const struct policy *pol, const struct asked *a, struct facts *f, struct pawl_error *err)
 {
 	static struct buf scratch = BUF_MAX(4 << 20);
 	struct request_call rq = { .call = str_of(a->call ? a->call : "c-1"),
@@ -52,7 +52,7 @@ static inline int try_facts(const struct policy *pol, const struct ask *a, struc
 	return r;
 }
 
-static inline struct facts facts(const struct policy *pol, struct ask a)
+static inline struct facts facts(const struct policy *pol, struct asked a)
 {
 	struct facts f;
 	struct pawl_error err = { 0 };

@@ -1,236 +1,32 @@
-/* tests/support/judge_script.h - scripts for the judge: a policy, what is asked and reported as time passes, and each
- * answer with its reason. Every question is judged twice, in a second state and on a copy; every entry is fed to both
- * states; at the end they must be equal. All in a header, so that only tests that want it link policy/. */
+/* tests/support/judge_script.h - scripts for the judge: a policy, what is asked, reported and answered as time passes,
+ * and each answer with its reason. All in headers, so that only tests that want it link policy/. */
 #ifndef PAWL_TESTS_JUDGE_SCRIPT_H
 #define PAWL_TESTS_JUDGE_SCRIPT_H
-#include "daemon/base/buf.h"
-#include "daemon/base/json.h"
-#include "pawl/settle.h"
-#include "policy/laws.h"
-#include "policy/money.h"
+#include "tests/support/judge_world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define SEC         NS_PER_SEC
-#define RULES(text) "pawl: 1\nname: t\nrules:\n  - {id: any, allow: ['*']}\n" text "...\n"
-#define A           VERDICT_ALLOW
-#define R           VERDICT_REVIEW
-#define D           VERDICT_DENY
-
-enum op { END, ASK, SETTLE, PASS, OPEN, CLOSE, STALE, RELOAD };
-struct step {
-	enum op op;
-	/* ask */
-	const char *tool, *args, *call; /* call NULL: a new id */
-	int times;                      /* 0 = once */
-	uint8_t client;
-	enum call_kind kind;
-	const char *money; /* estimate; settle: the report */
-	int64_t tokens;    /* 0 = not said, -1 = said to be 0 */
-	const char *limit_money;
-	int64_t limit_repeat;
-	enum verdict want;
-	enum reason_code code;
-	const char *rule, *says; /* NULL = not looked at */
-	bool replay, ignored, reused;
-	/* settle: of the newest allowed call; outcome */
-	enum outcome outcome;
-	bool settle_all;
-	int64_t seconds;         /* pass */
-	int64_t own[UNIT_COUNT]; /* open: limits, 0 = none; money in nano-units, time in ns */
-	const char *policy;      /* reload */
-};
-
-struct script {
-	const char *name, *policy;
-	struct step steps[24];
-};
-
-/* ---- a world in which scripts run ---- */
-
-struct world {
-	const struct script *script;
-	size_t step;
-	struct policy *pol;
-	struct state *a, *b;
-	int64_t now;
-	uint64_t session, last_allowed;
-	uint64_t open[64];
-	size_t n_open;
-	int calls;
-	struct buf scratch;
-};
-
-static const uint8_t secret[32] = { 5, 4, 3 };
-
-static inline struct policy *load(const char *text)
+static inline uint64_t allowed_back(const struct world *w, int back)
 {
-	struct policy_report rep = { .rows = NULL };
-	struct pawl_error err = { .code = PAWL_OK };
-	struct policy *pol = NULL;
-
-	if (policy_load(str_of(text), "test.yaml", &pol, &rep, &err) != 0)
-		fail_msg("%s\n%u:%u: %s", text, err.line, err.column, err.msg);
-	policy_report_done(&rep);
-	return pol;
+	assert_true((size_t)back < w->n_allowed);
+	return w->allowed[w->n_allowed - 1 - (size_t)back];
 }
 
-static inline void put(struct world *w, const struct entry *e)
+/* As the spine does with keyed digests: equal text, equal token. */
+static inline bool token_of(const char *text, uint8_t out[static 16])
 {
-	struct pawl_error err = { .code = PAWL_OK };
+	uint64_t h = UINT64_C(1469598103934665603);
 
-	if (state_room(w->a, e, &err) != 0 || state_room(w->b, e, &err) != 0)
-		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
-	state_apply(w->a, e);
-	state_apply(w->b, e);
-}
-
-static inline struct entry blank(const struct world *w, enum entry_kind kind)
-{
-	return (struct entry){ .kind = kind, .seq = state_next_seq(w->a), .now = w->now };
-}
-
-static inline void open_session(struct world *w, const struct step *s)
-{
-	struct entry e = blank(w, ENTRY_SESSION);
-
-	e.session = (struct entry_session){
-		.session = e.seq, .root = e.seq, .agent = STR("local"), .labels_text = STR("{}"), .lease_ns = 60 * SEC
-	};
-	for (int u = 0; s && u < UNIT_COUNT; u++) {
-		e.session.has_limit[u] = s->own[u] != 0;
-		e.session.limit[u] = s->own[u];
-	}
-	put(w, &e);
-	w->session = e.seq;
-}
-
-/* As the spine does: what is due at now is written first, in order. */
-static inline void write_due(struct world *w)
-{
-	struct deadline due;
-
-	while (state_next_deadline(w->a, &due) && due.at <= w->now) {
-		struct entry e = blank(w, due.kind == DEADLINE_CARD ? ENTRY_TIMEOUT : ENTRY_LOSS);
-
-		if (due.kind == DEADLINE_CARD)
-			e.timeout = (struct entry_timeout){ due.session, due.id };
-		else
-			e.loss = (struct entry_loss){ .what = LOSS_RESERVATION_EXPIRED,
-						      .session = due.session,
-						      .decision = due.id };
-		put(w, &e);
-	}
-}
-
-static inline void text_of_judgement(const struct judgement *j, struct buf *b)
-{
-	buf_reset(b);
-	buf_printf(b, "%d %s %.*s|%s|%d %d %lld %lld %llu|%d %d %llu %lld|%d %lld %lld %d %d|", j->answer,
-		   reason_name(j->why.code), STR_ARG(j->why.rule), j->why.message, j->why.has_numbers, j->why.unit,
-		   (long long)j->why.counter, (long long)j->why.limit, (unsigned long long)j->why.refers, j->replay,
-		   j->call_reused, (unsigned long long)j->card, (long long)j->card_until, j->has_guard_money,
-		   (long long)j->guard_money, (long long)j->guard_repeat, j->limits_ignored, j->settled);
-	for (size_t i = 0; i < j->n_draws; i++) {
-		const struct draw *d = &j->draws[i];
-
-		buf_printf(b, "%.*s/%d/%llu/%.*s/%.*s/%d %lld %lld %lld|", STR_ARG(d->key.budget), d->key.scope,
-			   (unsigned long long)d->key.session, STR_ARG(d->key.owner), STR_ARG(d->key.tool), d->unit,
-			   (long long)d->amount, (long long)d->used, (long long)d->limit);
-	}
-	assert_true(buf_ok(b));
-}
-
-/* P5: the same policy, state and facts, the same answer: again, in the second state, and in a copy. */
-static inline void judge_thrice(struct world *w, const struct facts *f, struct judgement *ret)
-{
-	static struct judgement again;
-	struct buf one = BUF_MAX(1 << 20), two = BUF_MAX(1 << 20);
-	struct state *copy;
-
-	judge(w->pol, w->a, f, w->now, ret);
-	text_of_judgement(ret, &one);
-	judge(w->pol, w->a, f, w->now, &again);
-	text_of_judgement(&again, &two);
-	assert_true(str_eq(buf_str(&one), buf_str(&two)));
-	judge(w->pol, w->b, f, w->now, &again);
-	text_of_judgement(&again, &two);
-	assert_true(str_eq(buf_str(&one), buf_str(&two)));
-	assert_int_equal(state_clone(w->a, &copy, NULL), 0);
-	judge(w->pol, copy, f, w->now, &again);
-	text_of_judgement(&again, &two);
-	assert_true(str_eq(buf_str(&one), buf_str(&two)));
-	state_free(copy);
-	buf_done(&one);
-	buf_done(&two);
-}
-
-static inline void check_answer(const struct world *w, const struct step *s, const struct judgement *j, int time)
-{
-	if (j->answer != s->want || (!s->replay && j->why.code != s->code) || j->replay != s->replay ||
-	    j->limits_ignored != s->ignored || j->call_reused != s->reused ||
-	    (s->rule && !str_is(j->why.rule, s->rule)) || (s->says && strcmp(j->why.message, s->says) != 0))
-		fail_msg("%s, step %zu, time %d: %d %s by \"%.*s\": %s", w->script->name, w->step, time, j->answer,
-			 reason_name(j->why.code), STR_ARG(j->why.rule), j->why.message);
-}
-
-static inline void facts_for(struct world *w, const struct step *s, struct request_call *rq, struct facts *f)
-{
-	struct caller who = { .session = w->session, .root = w->session, .agent = STR("local"), .secret = secret };
-	struct pawl_error err = { .code = PAWL_OK };
-	struct json *args;
-
-	if (json_parse(str_of(s->args ? s->args : "{}"), PAWL_MAX_DEPTH, &args, &err) != 0)
-		fail_msg("%s: %s", s->args, err.msg);
-	rq->client[0] = s->client;
-	rq->kind = s->kind;
-	rq->tool = str_of(s->tool);
-	rq->args = args;
-	rq->has_money = s->money != NULL;
-	if (s->money && money_parse(str_of(s->money), MONEY_UP, &rq->money, &err) != 0)
-		fail_msg("%s", err.msg);
-	rq->has_tokens = s->tokens != 0;
-	rq->tokens = s->tokens > 0 ? s->tokens : 0;
-	rq->limits.has_money = s->limit_money != NULL;
-	if (s->limit_money && money_parse(str_of(s->limit_money), MONEY_EXACT, &rq->limits.money, &err) != 0)
-		fail_msg("%s", err.msg);
-	rq->limits.repeat = s->limit_repeat;
-	if (facts_of(w->pol, rq, &who, NULL, &w->scratch, f, &err) != 0)
-		fail_msg("%s, step %zu: %s: %s", w->script->name, w->step, err.field, err.msg);
-	json_free(args);
-	rq->args = NULL;
-}
-
-static inline void ask(struct world *w, const struct step *s, int time)
-{
-	static struct judgement j;
-	struct request_call rq = { .client = { 0 } };
-	char call[32];
-	struct facts f;
-	struct entry e;
-
-	(void)snprintf(call, sizeof(call), "c-%d", w->calls++);
-	rq.call = str_of(s->call ? s->call : call);
-	facts_for(w, s, &rq, &f);
-	judge_thrice(w, &f, &j);
-	check_answer(w, s, &j, time);
-	if (j.replay)
-		return;
-	entry_from_judgement(w->pol, &rq, &f, &j, w->now, 0, state_next_seq(w->a), &e);
-	put(w, &e);
-	if (j.answer != VERDICT_ALLOW)
-		return;
-	w->last_allowed = e.seq;
-	w->open[w->n_open++ % PAWL_LEN(w->open)] = e.seq;
+	for (const char *p = text; p && *p; p++)
+		h = (h ^ (uint8_t)*p) * UINT64_C(1099511628211);
+	memset(out, 0, 16);
+	if (text)
+		memcpy(out, &h, sizeof(h));
+	return text != NULL;
 }
 
 static inline void settle_one(struct world *w, const struct step *s, uint64_t seq)
 {
 	static struct charge charges[PAWL_MAX_LEDGERS];
+	static struct breaker_row rows[PAWL_MAX_BREAKERS];
 	struct report rep = { .outcome = s->outcome ? s->outcome : OUTCOME_OK,
 			      .has_money = s->money != NULL,
 			      .has_tokens = s->tokens != 0,
@@ -244,9 +40,12 @@ static inline void settle_one(struct world *w, const struct step *s, uint64_t se
 
 	if (s->money && money_parse(str_of(s->money), MONEY_UP, &rep.money, &err) != 0)
 		fail_msg("%s", err.msg);
-	if (settle_charges(w->pol, w->a, call, &rep, charges, &body, &err) != 0)
+	if (settle_charges(w->pol, w->a, call, &rep, w->now, charges, rows, &body, &err) != 0)
 		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
 	body.same[0] = 1;
+	body.has_result_token = token_of(s->result, body.result_token);
+	body.has_error = body.has_error_token = token_of(s->error, body.error_token);
+	body.has_result = body.has_result_token;
 	if (call->settled)
 		e.loss = (struct entry_loss){
 			.what = LOSS_LATE_SETTLE, .session = call->session, .decision = seq, .late = body
@@ -254,6 +53,13 @@ static inline void settle_one(struct world *w, const struct step *s, uint64_t se
 	else
 		e.settle = body;
 	put(w, &e);
+	for (size_t i = 0; i < body.n_charges;
+	     i++) { /* what the entry says of a ledger is what the state makes of it */
+		struct ledger_state led = state_ledger(w->a, &charges[i].draw.key, w->now);
+
+		if (led.spent + led.reserved != charges[i].draw.used || led.window_end != charges[i].draw.window_end)
+			fail_msg("%s, step %zu: %lld used", w->script->name, w->step, (long long)charges[i].draw.used);
+	}
 }
 
 static inline void end_session(struct world *w, enum session_action how)
@@ -262,6 +68,80 @@ static inline void end_session(struct world *w, enum session_action how)
 
 	e.session = (struct entry_session){ .action = how, .session = w->session };
 	put(w, &e);
+}
+
+static inline void abort_session(struct world *w, bool tree)
+{
+	struct entry e = blank(w, ENTRY_SESSION);
+
+	e.session = (struct entry_session){ .action = SESSION_ABORT,
+					    .session = tree ? here(w)->root : w->session,
+					    .operator= STR("ann"),
+					    .hold_until = w->now + w->pol->reviews.abort_hold_ns };
+	put(w, &e);
+}
+
+static inline void answer(struct world *w, const struct step *s)
+{
+	static struct breaker_row rows[PAWL_MAX_BREAKERS];
+	const struct card_state *card = state_card_by_id(w->a, card_of(w, s->card));
+	struct entry e = blank(w, ENTRY_RESOLVE);
+	struct entry_resolve *r = &e.resolve;
+	struct pawl_error err = { .code = PAWL_OK };
+
+	assert_non_null(card);
+	*r = (struct entry_resolve){ .session = card->session,
+				     .card = card->id,
+				     .action = s->action,
+				     .operator= STR("ann"),
+				     .money_unit = w->pol->currency };
+	if (s->action == RESOLVE_RESUME &&
+	    (review_grants(w->pol, w->a, card, w->now, r->grants, &r->n_grants, &err) != 0) != s->refused)
+		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
+	if (s->refused) {
+		if (s->says && strcmp(s->says, err.msg) != 0)
+			fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
+		return;
+	}
+	if (s->action == RESOLVE_ABORT) {
+		const struct session_state *who = state_session(w->a, card->session);
+
+		r->ends = s->tree ? who->root : who->id;
+		r->hold_until = w->now + w->pol->reviews.abort_hold_ns;
+		r->breakers = rows;
+		r->n_breakers = breaker_force(w->pol, w->a, who, card->tool, w->now, rows);
+	}
+	put(w, &e);
+}
+
+static inline void reset(struct world *w, const struct step *s)
+{
+	for (size_t i = 0; i < w->pol->n_breakers; i++) {
+		const struct breaker *b = &w->pol->breakers[i];
+		struct breaker_row key = breaker_key(b, here(w)->root, STR("local"), str_of(s->tool));
+		struct entry e = blank(w, ENTRY_BREAKER);
+
+		if (!str_is(b->id, s->rule))
+			continue;
+		e.breaker.operator= STR("ann");
+		assert_true(breaker_reset(w->a, &key, w->now, &e.breaker.row));
+		put(w, &e);
+		return;
+	}
+	fail_msg("%s, step %zu: no breaker %s", w->script->name, w->step, s->rule);
+}
+
+static inline void may_open(struct world *w, const struct step *s)
+{
+	struct reason why;
+	int64_t end;
+	bool may = session_may_open(w->pol, w->a, s->child ? state_session(w->a, w->session) : NULL, STR("local"),
+				    w->now, &end, &why);
+
+	if (may != (s->want == VERDICT_ALLOW) || why.code != s->code || (s->rule && !str_is(why.rule, s->rule)) ||
+	    (s->says && strcmp(why.message, s->says) != 0))
+		fail_msg("%s, step %zu: %d %s by \"%.*s\": %s", w->script->name, w->step, may, reason_name(why.code),
+			 STR_ARG(why.rule), why.message);
 }
 
 static inline void reload(struct world *w, const char *text)
@@ -277,15 +157,20 @@ static inline void do_step(struct world *w, const struct step *s)
 {
 	switch (s->op) {
 	case ASK:
+	case CLAIM:
 		for (int i = 0; i < (s->times ? s->times : 1); i++)
 			ask(w, s, i + 1);
 		break;
 	case SETTLE:
 		if (!s->settle_all)
-			settle_one(w, s, w->last_allowed);
-		for (size_t i = 0; s->settle_all && i < w->n_open; i++)
-			settle_one(w, s, w->open[i]);
+			settle_one(w, s, allowed_back(w, s->back));
+		for (size_t i = w->n_open; s->settle_all && i > 0; i--)
+			settle_one(w, s, allowed_back(w, (int)i - 1));
 		w->n_open = 0;
+		break;
+	case EXPIRE:
+		w->now = state_decision(w->a, allowed_back(w, s->back))->lease_until;
+		write_due(w);
 		break;
 	case PASS:
 		w->now += s->seconds * SEC;
@@ -303,6 +188,22 @@ static inline void do_step(struct world *w, const struct step *s)
 	case RELOAD:
 		reload(w, s->policy);
 		break;
+	case USE:
+		assert_true(s->at > 0 && (size_t)s->at <= w->n_sessions);
+		w->session = w->sessions[s->at - 1];
+		break;
+	case ANSWER:
+		answer(w, s);
+		break;
+	case KILL:
+		abort_session(w, s->tree);
+		break;
+	case RESET:
+		reset(w, s);
+		break;
+	case MAY_OPEN:
+		may_open(w, s);
+		break;
 	case END:
 		break;
 	}
@@ -319,7 +220,7 @@ static inline struct world world_new(const struct script *script)
 	assert_int_equal(state_new(&w.b, NULL), 0);
 	e = blank(&w, ENTRY_START);
 	put(&w, &e);
-	if (script->steps[0].op != OPEN)
+	if (script->steps[0].op != OPEN || script->steps[0].child)
 		open_session(&w, NULL);
 	return w;
 }

@@ -47,6 +47,8 @@ static inline struct pb *pb_new(void)
 	b->pol.rules = b->rules;
 	b->pol.fallback = VERDICT_DENY;
 	b->pol.attended = true;
+	b->pol.reviews =
+	    (struct review_rules){ .timeout_ns = 600 * NS_PER_SEC, .pending = 20, .abort_hold_ns = 60 * NS_PER_SEC };
 	return b;
 }
 
@@ -86,20 +88,21 @@ static inline struct tool *pb_tool(struct pb *b, const char *name, const char *a
 
 	t->name = pb_text(b, name);
 	t->lease_ns = 900 * NS_PER_SEC;
+	t->denied_use = -1;
 	for (size_t i = 0; i < n; i++)
 		b->aliases[b->n_aliases++] = (struct alias_row){ v[i], (uint32_t)b->pol.n_tools };
 	b->pol.n_tools++;
 	return t;
 }
 
-static inline void pb_entry(struct pb *b, const char *glob, uint32_t target, bool budget, bool aliases_too)
+static inline void pb_entry(struct pb *b, const char *glob, uint32_t target, enum index_kind kind, bool aliases_too)
 {
 	struct index_entry *e = &b->entries[b->n_entries++];
 
 	if (pattern_compile(pb_text(b, glob), &e->pattern, NULL) < 0)
 		abort();
 	e->target = target;
-	e->budget = budget;
+	e->kind = kind;
 	e->aliases_too = aliases_too;
 }
 
@@ -114,7 +117,7 @@ static inline struct rule *pb_rule(struct pb *b, enum verdict answer, const char
 
 	*r = (struct rule){ .id = pb_text(b, "r"), .answer = answer, .when = when, .unless = unless };
 	for (size_t k = 0; k < n; k++)
-		pb_entry(b, v[k].p, i, false, answer != VERDICT_ALLOW);
+		pb_entry(b, v[k].p, i, INDEX_RULE, answer != VERDICT_ALLOW);
 	return r;
 }
 

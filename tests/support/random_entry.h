@@ -12,6 +12,9 @@ struct dice {
 	size_t n;
 	struct draw draws[PAWL_MAX_LEDGERS];
 	struct charge charges[PAWL_MAX_LEDGERS];
+	struct breaker_row breakers[PAWL_MAX_BREAKERS];
+	struct budget_row budgets[PAWL_MAX_BUDGETS];
+	struct str changes[PAWL_MAX_CHANGES];
 };
 
 static inline uint64_t dice_roll(struct dice *d)
@@ -48,6 +51,16 @@ static inline struct str dice_word(struct dice *d)
 	return (struct str){ p, n };
 }
 
+/* Text that lies where all random text lies, so that a copy which still borrows it can be found out. */
+static inline struct str dice_put(struct dice *d, const char *z)
+{
+	char *p = d->text + d->n;
+
+	d->n += strlen(z);
+	memcpy(p, z, strlen(z));
+	return (struct str){ p, strlen(z) };
+}
+
 static inline struct str dice_maybe(struct dice *d)
 {
 	return dice_coin(d) ? dice_word(d) : STR_NONE;
@@ -81,7 +94,38 @@ static inline struct draw some_draw(struct dice *d)
 	return (struct draw){ .key = { .budget = dice_word(d), .scope = dice_below(d, SCOPE_COUNT), .session = dice_coin(d) ? dice_some_id(d) : 0,
 				       .owner = dice_maybe(d), .tool = dice_maybe(d) },
 			      .unit = dice_below(d, UNIT_COUNT), .amount = dice_amount(d), .used = dice_amount(d), .limit = dice_amount(d),
-			      .granted = dice_coin(d) ? dice_amount(d) : 0 };
+			      .granted = dice_coin(d) ? dice_amount(d) : 0, .window_end = dice_coin(d) ? dice_moment(d) : 0 };
+}
+
+/* Few most of the time, all that fit now and then. */
+static inline size_t dice_size(struct dice *d, unsigned max)
+{
+	return dice_below(d, 8) ? dice_below(d, 3) : dice_below(d, max + 1);
+}
+
+static inline struct breaker_row some_breaker(struct dice *d)
+{
+	struct breaker_row b = { .id = dice_word(d), .owner = dice_maybe(d), .tool = dice_maybe(d), .scope = dice_below(d, SCOPE_COUNT + 1),
+				 .session = dice_coin(d) ? dice_some_id(d) : 0, .mode = dice_below(d, BREAKER_MODE_COUNT), .sticky = dice_coin(d),
+				 .generation = dice_amount(d), .until = dice_coin(d) ? dice_moment(d) : 0,
+				 .n_fails = (uint32_t)dice_size(d, PAWL_MAX_STREAK), .n_denies = (uint32_t)dice_size(d, PAWL_MAX_STREAK) };
+
+	b.probe = dice_coin(d) ? 0 : dice_coin(d) ? UINT64_MAX : dice_some_id(d);
+	for (uint32_t i = 0; i < b.n_fails; i++)
+		b.fails[i] = dice_moment(d);
+	for (uint32_t i = 0; i < b.n_denies; i++)
+		b.denies[i] = dice_moment(d);
+	return b;
+}
+
+static inline size_t some_breakers(struct dice *d, const struct breaker_row **ret)
+{
+	size_t n = dice_coin(d) ? 0 : dice_size(d, PAWL_MAX_BREAKERS);
+
+	*ret = d->breakers;
+	for (size_t i = 0; i < n; i++)
+		d->breakers[i] = some_breaker(d);
+	return n;
 }
 
 static inline void some_settle(struct dice *d, struct entry_settle *s)
@@ -89,7 +133,7 @@ static inline void some_settle(struct dice *d, struct entry_settle *s)
 	s->session = dice_some_id(d);
 	s->decision = dice_some_id(d);
 	s->outcome = 1 + dice_below(d, OUTCOME_COUNT - 1);
-	s->money_unit = dice_coin(d) ? STR("USD") : STR_NONE;
+	s->money_unit = dice_coin(d) ? dice_put(d, "USD") : STR_NONE;
 	s->n_charges = dice_below(d, 4) ? dice_below(d, 4) : dice_below(d, PAWL_MAX_LEDGERS + 1);
 	s->charges = d->charges;
 	for (size_t i = 0; i < s->n_charges; i++) {
@@ -110,6 +154,11 @@ static inline void some_settle(struct dice *d, struct entry_settle *s)
 	s->charged_money = dice_amount(d);
 	s->charged_tokens = dice_amount(d);
 	s->duration_ns = dice_coin(d) ? dice_amount(d) : -1;
+	s->has_result_token = dice_coin(d);
+	s->has_error_token = dice_coin(d);
+	dice_bytes(d, s->result_token, sizeof(s->result_token));
+	dice_bytes(d, s->error_token, sizeof(s->error_token));
+	s->n_breakers = some_breakers(d, &s->breakers);
 	dice_bytes(d, s->same, sizeof(s->same));
 }
 
@@ -149,7 +198,7 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 				  .counter = dice_amount(d), .limit = dice_amount(d), .retry_after_ns = dice_coin(d) ? dice_amount(d) : 0,
 				  .refers = dice_coin(d) ? dice_some_id(d) : 0 };
 	memcpy(e->why.message, message.p, message.n);
-	e->money_unit = dice_coin(d) ? STR("USD") : STR_NONE;
+	e->money_unit = dice_coin(d) ? dice_put(d, "USD") : STR_NONE;
 	e->n_draws = dice_below(d, 4) ? dice_below(d, 4) : dice_below(d, PAWL_MAX_LEDGERS + 1);
 	e->draws = d->draws;
 	for (size_t i = 0; i < e->n_draws; i++)
@@ -157,6 +206,17 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 	e->lease_until = dice_coin(d) ? dice_moment(d) : 0;
 	e->card = dice_coin(d) ? dice_some_id(d) : 0;
 	e->card_until = dice_moment(d);
+	e->n_asks = dice_size(d, PAWL_MAX_ASKS);
+	for (size_t i = 0; i < e->n_asks; i++)
+		e->asks[i] = (struct ask){ dice_below(d, REASON_COUNT), dice_maybe(d) };
+	e->spends = dice_coin(d) ? dice_some_id(d) : 0;
+	e->n_breakers = some_breakers(d, &e->breakers);
+	e->n_sticks = dice_size(d, PAWL_MAX_STICKS);
+	for (size_t i = 0; i < e->n_sticks; i++)
+		e->sticks[i] = (struct stick_fact){ 1 + dice_below(d, STICK_COUNT - 1), dice_word(d), dice_word(d) };
+	e->n_trips = dice_size(d, PAWL_MAX_PERIOD);
+	dice_bytes(d, e->trips, e->n_trips * sizeof(e->trips[0]));
+	e->polling = dice_coin(d);
 	e->has_guard_money = dice_coin(d);
 	e->guard_money = dice_amount(d);
 	e->guard_repeat = dice_coin(d) ? dice_amount(d) : 0;
@@ -175,7 +235,7 @@ static inline void some_session(struct dice *d, struct entry *e)
 	s->parent = dice_coin(d) ? dice_some_id(d) : 0;
 	s->agent = dice_word(d);
 	s->root_dir = dice_maybe(d);
-	s->labels_text = dice_coin(d) ? STR("{}") : STR("{\"action\":\"close\",\"kind\":\"stop\",\"run\":\"4}2\",\"x\\\"{\":\"\xc3\xa9\"}");
+	s->labels_text = dice_put(d, dice_coin(d) ? "{}" : "{\"action\":\"close\",\"kind\":\"stop\",\"run\":\"4}2\",\"x\\\"{\":\"\xc3\xa9\"}");
 	dice_bytes(d, s->token_hash, sizeof(s->token_hash));
 	s->lease_ns = dice_amount(d);
 	s->fresh_end = dice_coin(d) ? dice_moment(d) : 0;
@@ -183,6 +243,49 @@ static inline void some_session(struct dice *d, struct entry *e)
 		s->has_limit[u] = dice_coin(d);
 		s->limit[u] = dice_amount(d);
 	}
+	s->operator = dice_word(d);
+	s->reason = dice_word(d);
+	s->hold_until = dice_coin(d) ? dice_moment(d) : 0;
+	s->n_breakers = some_breakers(d, &s->breakers);
+}
+
+static inline void some_resolve(struct dice *d, struct entry_resolve *r)
+{
+	r->session = dice_some_id(d);
+	r->card = dice_some_id(d);
+	r->action = dice_below(d, RESOLVE_ACTION_COUNT);
+	r->operator = dice_word(d);
+	r->key = dice_word(d);
+	r->reason = dice_word(d);
+	r->money_unit = dice_coin(d) ? dice_put(d, "USD") : STR_NONE;
+	r->n_grants = dice_size(d, PAWL_MAX_ASKS);
+	for (size_t i = 0; i < r->n_grants; i++) {
+		struct draw of = some_draw(d);
+
+		of.key.unit = of.unit;
+		r->grants[i] = (struct grant){ of.key, of.amount };
+	}
+	r->ends = dice_coin(d) ? dice_some_id(d) : 0;
+	r->hold_until = dice_coin(d) ? dice_moment(d) : 0;
+	r->n_breakers = some_breakers(d, &r->breakers);
+	dice_bytes(d, r->signed_hash, sizeof(r->signed_hash));
+	dice_bytes(d, r->signature, sizeof(r->signature));
+}
+
+static inline struct entry_budgets some_budgets(struct dice *d)
+{
+	struct entry_budgets b = { .rows = d->budgets, .n = dice_size(d, PAWL_MAX_BUDGETS), .none = dice_coin(d),
+				   .changes = d->changes, .n_changes = dice_size(d, PAWL_MAX_CHANGES) };
+
+	for (size_t i = 0; i < b.n; i++) {
+		d->budgets[i] = (struct budget_row){ .id = dice_word(d), .from = dice_maybe(d), .unit = dice_below(d, UNIT_COUNT),
+						     .scope = dice_below(d, SCOPE_COUNT), .per_tool = dice_coin(d), .windowed = dice_coin(d),
+						     .life = dice_coin(d), .limit = dice_amount(d) };
+		dice_bytes(d, d->budgets[i].like, sizeof(d->budgets[i].like));
+	}
+	for (size_t i = 0; i < b.n_changes; i++)
+		d->changes[i] = dice_word(d);
+	return b;
 }
 
 static inline void random_entry(struct dice *d, enum entry_kind kind, struct entry *e)
@@ -193,25 +296,36 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 	case ENTRY_START:
 		e->start = (struct entry_start){ .version = dice_word(d), .policy_name = dice_word(d), .policy_hash = dice_word(d), .mode = dice_word(d),
 						 .fallback = dice_word(d), .judge = dice_amount(d),
-						 .probes_text = dice_coin(d) ? STR("{}") : STR("{\"a\":{\"state\":\"on\",\"why\":\"}{\"}}") };
+						 .probes_text = dice_put(d, dice_coin(d) ? "{}" : "{\"a\":{\"state\":\"on\",\"why\":\"}{\"}}"),
+						 .budgets = some_budgets(d) };
 		return;
 	case ENTRY_STOP:
 		e->stop.why = dice_word(d);
 		return;
 	case ENTRY_POLICY:
-		e->policy = (struct entry_policy){ dice_coin(d), dice_maybe(d), dice_maybe(d), dice_maybe(d) };
+		e->policy = (struct entry_policy){ dice_coin(d), dice_maybe(d), dice_maybe(d), dice_maybe(d), some_budgets(d) };
 		return;
 	case ENTRY_SESSION:
 		some_session(d, e);
 		return;
 	case ENTRY_DECISION:
+	case ENTRY_CLAIM:
 		some_decision(d, &e->decision);
 		return;
 	case ENTRY_SETTLE:
 		some_settle(d, &e->settle);
 		return;
+	case ENTRY_RESOLVE:
+		some_resolve(d, &e->resolve);
+		return;
+	case ENTRY_BREAKER:
+		e->breaker = (struct entry_breaker){ dice_word(d), dice_word(d), dice_word(d), some_breaker(d) };
+		return;
+	case ENTRY_KEY:
+		e->key = (struct entry_key){ dice_coin(d), dice_word(d), dice_word(d) };
+		return;
 	case ENTRY_TIMEOUT:
-		e->timeout = (struct entry_timeout){ dice_some_id(d), dice_some_id(d) };
+		e->timeout = (struct entry_timeout){ dice_some_id(d), dice_some_id(d), dice_coin(d) };
 		return;
 	case ENTRY_THROTTLE:
 		e->throttle = (struct entry_throttle){ dice_word(d), dice_coin(d) ? dice_some_id(d) : 0, dice_amount(d) };
@@ -219,6 +333,8 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 	case ENTRY_LOSS:
 		e->loss = (struct entry_loss){ .what = dice_below(d, LOSS_WHAT_COUNT), .session = dice_some_id(d), .decision = dice_some_id(d), .bytes = dice_amount(d) };
 		some_settle(d, &e->loss.late);
+		e->loss.breakers = e->loss.late.breakers;
+		e->loss.n_breakers = e->loss.late.n_breakers;
 		return;
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:

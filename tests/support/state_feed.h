@@ -61,6 +61,23 @@ static inline uint64_t open_session(struct feed *f)
 	return e.seq;
 }
 
+static inline struct entry opening_child(const struct feed *f, uint64_t parent)
+{
+	struct entry e = opening(f, "local");
+
+	e.session.parent = parent;
+	e.session.root = state_session(f->st, parent) ? state_session(f->st, parent)->root : parent;
+	return e;
+}
+
+static inline uint64_t open_child(struct feed *f, uint64_t parent)
+{
+	struct entry e = opening_child(f, parent);
+
+	put(f, &e);
+	return e.seq;
+}
+
 static inline struct entry ending(const struct feed *f, uint64_t session, enum session_action how)
 {
 	struct entry e = at(f, ENTRY_SESSION);
@@ -76,6 +93,13 @@ static inline void id16(uint8_t out[static 16], uint64_t v)
 	out[15] = 1;
 }
 
+static inline uint64_t root_of(const struct feed *f, uint64_t session)
+{
+	const struct session_state *who = state_session(f->st, session);
+
+	return who ? who->root : session;
+}
+
 /* A decision about call `call` with arguments `args` of tool t; draws as given. */
 static inline struct entry decision(const struct feed *f, uint64_t session, uint64_t call, uint64_t args,
 				    enum verdict answer, const struct draw *draws, size_t n)
@@ -84,7 +108,7 @@ static inline struct entry decision(const struct feed *f, uint64_t session, uint
 	struct entry_decision *d = &e.decision;
 
 	*d = (struct entry_decision){ .session = session,
-				      .root = session,
+				      .root = root_of(f, session),
 				      .call = STR("c"),
 				      .tool = STR("t"),
 				      .call_hash = call,
@@ -129,7 +153,7 @@ static inline uint64_t plain(struct feed *f, uint64_t session, uint64_t call, ui
 	struct entry e = decision(f, session, call, args, answer, NULL, 0);
 	const struct card_state *card = state_card(f->st, session, e.decision.card_token);
 
-	if (answer == VERDICT_REVIEW && card) {
+	if (answer == VERDICT_REVIEW && card && card->mode == CARD_PENDING) {
 		e.decision.card = card->id;
 		e.decision.card_until = card->until;
 	}
@@ -185,14 +209,45 @@ static inline struct entry timing_out(const struct feed *f, uint64_t session, ui
 {
 	struct entry e = at(f, ENTRY_TIMEOUT);
 
-	e.timeout = (struct entry_timeout){ session, card };
+	e.timeout = (struct entry_timeout){ .session = session, .card = card };
 	return e;
+}
+
+static inline struct entry resolving(const struct feed *f, uint64_t card, enum resolve_action action)
+{
+	const struct card_state *c = state_card_by_id(f->st, card);
+	struct entry e = at(f, ENTRY_RESOLVE);
+
+	e.resolve = (struct entry_resolve){ .session = c ? c->session : 0, .card = card, .action = action, .operator = STR("ann"),
+					    .reason = STR("looks fine") };
+	if (action == RESOLVE_ABORT) {
+		e.resolve.ends = e.resolve.session;
+		e.resolve.hold_until = f->now + 60 * SEC;
+	}
+	return e;
+}
+
+/* A call that uses the approval of `card`; args as those of the call that was asked about. */
+static inline struct entry spending(const struct feed *f, uint64_t session, uint64_t call, uint64_t args, uint64_t card, bool claim)
+{
+	struct entry e = decision(f, session, call, args, VERDICT_ALLOW, NULL, 0);
+
+	e.kind = claim ? ENTRY_CLAIM : ENTRY_DECISION;
+	e.decision.spends = card;
+	return e;
+}
+
+static inline struct breaker_row breaker_of(const char *id, enum scope scope, uint64_t session, enum breaker_mode mode)
+{
+	return (struct breaker_row){ .id = str_of(id), .owner = scope == SCOPE_AGENT ? STR("local") : STR_NONE, .scope = scope,
+				     .session = session, .mode = mode, .probe = mode == BREAKER_HALF_OPEN ? UINT64_MAX : 0,
+				     .generation = mode != BREAKER_CLOSED };
 }
 
 static inline struct ledger_state run_ledger(const struct feed *f, uint64_t session)
 {
 	return state_ledger(f->st,
-			    &(struct ledger_key){ .budget = STR("run"), .scope = SCOPE_SESSION, .session = session });
+			    &(struct ledger_key){ .budget = STR("run"), .scope = SCOPE_SESSION, .session = session }, f->now);
 }
 
 static inline void check_run(const struct feed *f, uint64_t session, int64_t spent, int64_t reserved)

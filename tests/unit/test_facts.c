@@ -62,7 +62,7 @@ static void test_hits(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < PAWL_LEN(hits); i++) {
-		struct facts f = facts(pol, (struct ask){ .tool = hits[i].tool, .args = hits[i].args });
+		struct facts f = facts(pol, (struct asked){ .tool = hits[i].tool, .args = hits[i].args });
 		const struct rule_hit *h = f.hit;
 
 		if (h[VERDICT_ALLOW].rule != hits[i].allow || h[VERDICT_REVIEW].rule != hits[i].review ||
@@ -72,6 +72,59 @@ static void test_hits(void **state)
 			fail_msg("%s: allow %d, review %d%s, deny %d%s", hits[i].id, h[VERDICT_ALLOW].rule,
 				 h[VERDICT_REVIEW].rule, h[VERDICT_REVIEW].by_failure ? " failed" : "",
 				 h[VERDICT_DENY].rule, h[VERDICT_DENY].by_failure ? " failed" : "");
+	}
+	pb_free(b);
+}
+
+/* ---- what is remembered: every deny rule that truly matched and sticks ---- */
+
+static const struct {
+	const char *id, *tool, *args, *sticks;
+	int deny;
+} sticks[] = {
+	{ "one rule", "x", "{}", "0", 0 },
+	{ "a pattern beside a name; a rule that never sticks is named and not remembered", "y", "{}", "2", 1 },
+	{ "through an alias", "why", "{}", "2", 1 },
+	{ "all that match, not only the one that is named", "z", "{\"a\":1,\"b\":1}", "2,3,4", 2 },
+	{ "a condition that does not hold", "z", "{\"a\":1,\"b\":2}", "2,3", 2 },
+	{ "D12 a match by failure never sticks", "z", "{\"a\":1}", "2,3", 2 },
+	{ "only failures", "w", "{}", "", 5 },
+	{ "a failure is named until a true match comes", "w", "{\"c\":1}", "6", 6 },
+	{ "no deny rule", "v", "{}", "", NONE },
+	{ "nine of them: those that reach furthest stay", "many", "{}", "9,10,11,12,13,14,15,16", 8 },
+};
+
+static void sticky_rule(struct pb *b, const char *globs, struct condition *when, enum stick how)
+{
+	pb_rule(b, VERDICT_DENY, globs, when, NULL)->sticky = how;
+}
+
+static void test_sticks(void **state)
+{
+	struct pb *b = pb_new();
+	const struct policy *pol;
+
+	(void)state;
+	(void)pb_tool(b, "y", "why");
+	sticky_rule(b, "x", NULL, STICK_SESSION);                                    /* 0 */
+	sticky_rule(b, "y", NULL, STICK_NEVER);                                      /* 1 */
+	sticky_rule(b, "why|z*", NULL, STICK_SESSION);                               /* 2 */
+	sticky_rule(b, "z", pb_when(b, NULL, "args.a", COND_IS, "#1"), STICK_TREE);  /* 3 */
+	sticky_rule(b, "z", pb_when(b, NULL, "args.b", COND_IS, "#1"), STICK_AGENT); /* 4 */
+	sticky_rule(b, "w", pb_when(b, NULL, "args.d", COND_IS, "#1"), STICK_AGENT); /* 5 */
+	sticky_rule(b, "w", pb_when(b, NULL, "args.c", COND_IS, "#1"), STICK_AGENT); /* 6 */
+	(void)pb_rule(b, VERDICT_REVIEW, "v|x", NULL, NULL);                         /* 7 */
+	for (int i = 8; i < 17; i++)
+		sticky_rule(b, "many", NULL, i == 8 ? STICK_SESSION : i == 16 ? STICK_AGENT : STICK_TREE);
+	pol = pb_done(b);
+	for (size_t i = 0; i < PAWL_LEN(sticks); i++) {
+		struct facts f = facts(pol, (struct asked){ .tool = sticks[i].tool, .args = sticks[i].args });
+		char is[64] = "";
+
+		for (size_t k = 0; k < f.n_sticks; k++)
+			(void)snprintf(is + strlen(is), sizeof(is) - strlen(is), "%s%d", k ? "," : "", f.sticks[k]);
+		if (strcmp(is, sticks[i].sticks) != 0 || f.hit[VERDICT_DENY].rule != sticks[i].deny)
+			fail_msg("%s: sticks %s, rule %d", sticks[i].id, is, f.hit[VERDICT_DENY].rule);
 	}
 	pb_free(b);
 }
@@ -118,10 +171,10 @@ static void test_costs(void **state)
 	t->has_cost = true;
 	pol = pb_done(b);
 	for (size_t i = 0; i < PAWL_LEN(costs); i++) {
-		struct facts f = facts(pol, (struct ask){ .tool = costs[i].tool,
-							  .kind = costs[i].kind,
-							  .money = costs[i].money,
-							  .tokens = costs[i].tokens });
+		struct facts f = facts(pol, (struct asked){ .tool = costs[i].tool,
+							    .kind = costs[i].kind,
+							    .money = costs[i].money,
+							    .tokens = costs[i].tokens });
 
 		if (f.cost_known != costs[i].cost_known || f.money != (int64_t)pb_number(costs[i].want) ||
 		    f.tokens_known != costs[i].tokens_known || f.tokens != costs[i].tok)
@@ -129,7 +182,7 @@ static void test_costs(void **state)
 				 (long long)f.tokens);
 	}
 	/* B24: whichever name it is called by, the same price */
-	assert_int_equal(facts(pol, (struct ask){ .tool = "ALIAS-of-fixed" }).money, 500000000);
+	assert_int_equal(facts(pol, (struct asked){ .tool = "ALIAS-of-fixed" }).money, 500000000);
 	pb_free(b);
 }
 
@@ -151,8 +204,8 @@ static void test_lease(void **state)
 	pb_tool(b, "long", "")->lease_ns = 200000 * NS_PER_SEC; /* the operator may; a caller may not */
 	pol = pb_done(b);
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
-		struct facts f = facts(
-		    pol, (struct ask){ .tool = rows[i].tool, .limits = { .lease_ns = rows[i].asked_s * NS_PER_SEC } });
+		struct facts f = facts(pol, (struct asked){ .tool = rows[i].tool,
+							    .limits = { .lease_ns = rows[i].asked_s * NS_PER_SEC } });
 
 		if (f.lease_ns != rows[i].want_s * NS_PER_SEC)
 			fail_msg("%s asked %lld: %lld", rows[i].tool, (long long)rows[i].asked_s,
@@ -192,13 +245,13 @@ static void test_refused(void **state)
 	before = f;
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
 		int r = try_facts(
-		    pol, &(struct ask){ .tool = rows[i].tool, .args = rows[i].args, .call = rows[i].call }, &f, &err);
+		    pol, &(struct asked){ .tool = rows[i].tool, .args = rows[i].args, .call = rows[i].call }, &f, &err);
 
 		if (r != PAWL_E_MALFORMED || strcmp(err.field, rows[i].field) != 0)
 			fail_msg("%s %s: %d %s", rows[i].tool, rows[i].args, r, err.field);
 		assert_memory_equal(&f, &before, sizeof(f));
 	}
-	assert_int_equal(try_facts(pol, &(struct ask){ .tool = "a", .call = L128 }, &f, &err), 0);
+	assert_int_equal(try_facts(pol, &(struct asked){ .tool = "a", .call = L128 }, &f, &err), 0);
 	pb_free(b);
 }
 
@@ -253,13 +306,13 @@ static void test_paths(void **state)
 	(void)pb_rule(b, VERDICT_ALLOW, "fs.write", c, NULL);
 	(void)pb_rule(b, VERDICT_REVIEW, "fs.write", NULL, c);
 	pol = pb_done(b);
-	f = facts(
-	    pol, (struct ask){ .tool = "fs.write", .args = "{\"path\":\"w/a.txt\"}", .res = &res, .root_dir = "/srv" });
+	f = facts(pol, (struct asked){
+			   .tool = "fs.write", .args = "{\"path\":\"w/a.txt\"}", .res = &res, .root_dir = "/srv" });
 	assert_true(f.n_paths == 1 && f.paths[0].resolved && str_is(f.paths[0].subject, "args.path"));
 	assert_true(f.hit[VERDICT_ALLOW].rule == 0 && f.hit[VERDICT_REVIEW].rule == -1);
 	assert_true(str_is(f.canon_args, "{\"path\":\"w/a.txt\"}")); /* not the real paths behind it */
 	f = facts(pol,
-		  (struct ask){ .tool = "fs.write", .args = "{\"path\":\"gone\"}", .res = &res, .root_dir = "/srv" });
+		  (struct asked){ .tool = "fs.write", .args = "{\"path\":\"gone\"}", .res = &res, .root_dir = "/srv" });
 	assert_true(f.n_paths == 1 && !f.paths[0].resolved);
 	assert_true(f.hit[VERDICT_ALLOW].rule == -1 && f.hit[VERDICT_REVIEW].rule == 1 &&
 		    f.hit[VERDICT_REVIEW].by_failure);
@@ -279,13 +332,19 @@ static void test_many_rules(void **state)
 		(void)snprintf(glob, sizeof(glob), i % 2 ? "tool%d.run" : "tool%d.*", i);
 		(void)pb_rule(b, i % 3 ? VERDICT_ALLOW : VERDICT_DENY, glob, NULL, NULL);
 	}
-	pb_entry(b, "*", 0, true, false);
-	pb_entry(b, "tool998.*", 31, true, false);
+	pb_entry(b, "*", 0, INDEX_BUDGET, false);
+	pb_entry(b, "tool998.*", 31, INDEX_BUDGET, false);
+	pb_entry(b, "tool99*", 15, INDEX_BREAKER, false);
+	pb_entry(b, "tool999.run", 2, INDEX_BREAKER, false);
 	pol = pb_done(b);
-	assert_int_equal(facts(pol, (struct ask){ .tool = "tool998.x" }).hit[VERDICT_ALLOW].rule, 998);
-	assert_int_equal(facts(pol, (struct ask){ .tool = "tool999.run" }).hit[VERDICT_DENY].rule, 999);
-	assert_int_equal(facts(pol, (struct ask){ .tool = "tool999.ru" }).hit[VERDICT_DENY].rule, -1);
-	assert_true(facts(pol, (struct ask){ .tool = "tool998.x" }).budgets == (UINT32_C(1) << 31 | 1));
+	assert_int_equal(facts(pol, (struct asked){ .tool = "tool998.x" }).hit[VERDICT_ALLOW].rule, 998);
+	assert_int_equal(facts(pol, (struct asked){ .tool = "tool999.run" }).hit[VERDICT_DENY].rule, 999);
+	assert_int_equal(facts(pol, (struct asked){ .tool = "tool999.ru" }).hit[VERDICT_DENY].rule, -1);
+	assert_true(facts(pol, (struct asked){ .tool = "tool998.x" }).budgets == (UINT32_C(1) << 31 | 1));
+	assert_true(facts(pol, (struct asked){ .tool = "tool998.x" }).breakers == UINT32_C(1) << 15);
+	assert_true(facts(pol, (struct asked){ .tool = "tool999.run" }).breakers == (UINT32_C(1) << 15 | 4));
+	assert_true(facts(pol, (struct asked){ .tool = "tool999.run" }).budgets == 1);
+	assert_true(facts(pol, (struct asked){ .tool = "other" }).breakers == 0);
 	pb_free(b);
 }
 
@@ -326,7 +385,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hits),       cmocka_unit_test(test_costs),         cmocka_unit_test(test_lease),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_small_scratch), cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_many_rules), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_many_rules), cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_sticks),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

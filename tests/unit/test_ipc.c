@@ -28,7 +28,7 @@ static int open_door(struct place *p, uint32_t max)
 	(void)snprintf(p->dir, sizeof(p->dir), "/tmp/pawl-ipc-XXXXXX");
 	assert_non_null(mkdtemp(p->dir));
 	(void)snprintf(p->path, sizeof(p->path), "%s/door.sock", p->dir);
-	return ipc_open(p->path, max, &p->door, &err);
+	return ipc_open(p->path, 0600, max, &p->door, &err);
 }
 
 static void close_door(struct place *p)
@@ -369,13 +369,13 @@ static void test_paths(void **unused)
 	memset(longer, 'a', sizeof(longer) - 1);
 	longer[0] = '/';
 	longer[sizeof(longer) - 1] = '\0';
-	assert_int_equal(ipc_open(longer, 4, &other, &err), PAWL_E_USAGE);
-	assert_int_equal(ipc_open("/nonexistent/x.sock", 4, &other, &err), PAWL_E_SYS);
+	assert_int_equal(ipc_open(longer, 0600, 4, &other, &err), PAWL_E_USAGE);
+	assert_int_equal(ipc_open("/nonexistent/x.sock", 0600, 4, &other, &err), PAWL_E_SYS);
 	assert_int_equal(open_door(&p, 4), 0);
-	assert_int_equal(ipc_open(p.path, 4, &other, &err), PAWL_E_BUSY);
+	assert_int_equal(ipc_open(p.path, 0600, 4, &other, &err), PAWL_E_BUSY);
 	ipc_close(p.door); /* leaves a dead socket file, as a SIGKILL does */
 	p.door = NULL;
-	assert_int_equal(ipc_open(p.path, 4, &p.door, &err), 0);
+	assert_int_equal(ipc_open(p.path, 0600, 4, &p.door, &err), 0);
 	assert_null(other);
 	close_door(&p);
 	ipc_close(NULL);

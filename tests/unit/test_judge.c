@@ -175,7 +175,7 @@ static const struct script replay_scripts[] = {
 	{ "in doubt and denied by a rule: the next retry is in doubt again",
 	  RULES(""),
 	  { { ASK, .tool = "x", .call = "k", .want = A },
-	    { RELOAD, .policy = "pawl: 1\nname: t\nrules: [{id: no, deny: [x]}]\n...\n" },
+	    { RELOAD, .policy = "pawl: 1\nname: t\nrules: [{id: no, deny: [x], sticky: never}]\n...\n" },
 	    { ASK, .tool = "x", .call = "k", .client = 2, .want = D, .code = REASON_RULE },
 	    { RELOAD, .policy = RULES("") },
 	    { ASK, .tool = "x", .call = "k", .client = 2, .want = R, .code = REASON_IN_DOUBT } } },

@@ -172,10 +172,141 @@ static const struct script budget_scripts[] = {
 	    { ASK, .tool = "kept", .money = "1", .want = D, .code = REASON_BUDGET } } },
 };
 
+#define DAILY       RUN("limit: 1 USD, every: day")
+#define TO_MIDNIGHT 36800 /* scripts begin on 12 January 1970, 13:46:40 UTC */
+static const struct script window_scripts[] = {
+	{ "a window that ends gives the whole limit back, and not a second before",
+	  DAILY,
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { SETTLE, .money = "1" },
+	    { PASS, .seconds = TO_MIDNIGHT - 1 },
+	    { ASK, .tool = "x", .money = "0.1", .want = D, .code = REASON_BUDGET },
+	    { PASS, .seconds = 1 },
+	    { ASK, .tool = "x", .money = "1", .want = A },
+	    { ASK, .tool = "x", .money = "0.1", .want = D, .code = REASON_BUDGET } } },
+	{ "what is left of a reservation returns to the window it came from",
+	  "pawl: 1\nname: t\ntools: {x: {lease: 2d}}\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD, every: day}}\n...\n",
+	  { { ASK, .tool = "x", .money = "0.9", .want = A },
+	    { PASS, .seconds = TO_MIDNIGHT },
+	    { ASK, .tool = "x", .money = "0.7", .want = A },
+	    { SETTLE, .back = 1, .money = "0.1" },
+	    { ASK, .tool = "x", .money = "0.4", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0.3 USD left of 1 USD; this call needs 0.4" } } },
+	{ "what it cost beyond goes to the window that is open",
+	  "pawl: 1\nname: t\ntools: {x: {lease: 2d}}\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD, every: day}}\n...\n",
+	  { { ASK, .tool = "x", .money = "0.5", .want = A },
+	    { PASS, .seconds = TO_MIDNIGHT },
+	    { SETTLE, .money = "0.7" },
+	    { ASK, .tool = "x", .money = "0.9", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0.8 USD left of 1 USD; this call needs 0.9" } } },
+	{ "a window that is open ends when it said, whatever a reload says",
+	  DAILY,
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { SETTLE, .money = "1" },
+	    { RELOAD, .policy = RUN("limit: 1 USD, every: hour") },
+	    { PASS, .seconds = 3600 },
+	    { ASK, .tool = "x", .money = "0.1", .want = D, .code = REASON_BUDGET },
+	    { PASS, .seconds = TO_MIDNIGHT - 3600 },
+	    { ASK, .tool = "x", .money = "1", .want = A },
+	    { PASS, .seconds = 3600 },
+	    { ASK, .tool = "x", .money = "1", .want = A } } },
+	{ "a longer window takes over what is spent in the open one",
+	  RUN("limit: 1 USD, every: hour"),
+	  { { ASK, .tool = "x", .money = "0.5", .want = A },
+	    { RELOAD, .policy = DAILY },
+	    { ASK, .tool = "x", .money = "0.4", .want = A },
+	    { ASK, .tool = "x", .money = "0.2", .want = D, .code = REASON_BUDGET } } },
+	{ "a grant is for the window that it was given in",
+	  "pawl: 1\nname: t\nrules: [{id: any, allow: ['*']}]\n"
+	  "budgets: {run: {per: session, limit: 1 USD, every: day, then: review, grant_max: 1 USD}}\n...\n",
+	  { { ASK, .tool = "x", .money = "1", .want = A },
+	    { ASK, .tool = "x", .args = "{\"n\":1}", .money = "0.5", .want = R, .code = REASON_BUDGET },
+	    { ANSWER, .action = RESOLVE_RESUME },
+	    { ASK, .tool = "x", .args = "{\"n\":1}", .money = "0.5", .want = A, .spends = 1 },
+	    { PASS, .seconds = TO_MIDNIGHT },
+	    { ASK, .tool = "x", .money = "1.1", .want = R, .code = REASON_BUDGET,
+	      .says = "run has 1 USD left of 1 USD; this call needs 1.1" } } },
+};
+
+static const struct script tree_scripts[] = {
+	{ "B20 a child draws from every ledger above it",
+	  RUN("limit: 1 USD"),
+	  { { ASK, .tool = "x", .money = "0.4", .want = A },
+	    { OPEN, .child = true },
+	    { ASK, .tool = "x", .money = "0.4", .want = A },
+	    { OPEN, .child = true },
+	    { ASK, .tool = "x", .money = "0.3", .want = D, .code = REASON_BUDGET },
+	    { USE, .at = 1 },
+	    { ASK, .tool = "x", .money = "0.3", .want = D, .code = REASON_BUDGET,
+	      .says = "run has 0.2 USD left of 1 USD; this call needs 0.3" } } },
+	{ "the child's own limit is the tightest",
+	  RUN("limit: 1 USD"),
+	  { { OPEN, .child = true, .own = { [UNIT_MONEY] = MONEY_PER_UNIT / 4 } },
+	    { ASK, .tool = "x", .money = "0.3", .want = D, .code = REASON_BUDGET, .rule = "@session" },
+	    { ASK, .tool = "x", .money = "0.25", .want = A },
+	    { .op = CLOSE }, /* gives nothing back but what was not spent */
+	    { USE, .at = 1 },
+	    { ASK, .tool = "x", .money = "0.8", .want = D, .code = REASON_BUDGET },
+	    { ASK, .tool = "x", .money = "0.75", .want = A } } },
+};
+
 static void test_budgets(void **state)
 {
 	(void)state;
 	run(budget_scripts, PAWL_LEN(budget_scripts));
+}
+
+static void test_windows(void **state)
+{
+	(void)state;
+	run(window_scripts, PAWL_LEN(window_scripts));
+}
+
+static void test_trees(void **state)
+{
+	(void)state;
+	run(tree_scripts, PAWL_LEN(tree_scripts));
+}
+
+/* "25%" of what the tightest ledger has left for any call; budgets of some tools only are none of them. */
+static void test_share(void **state)
+{
+	static const struct {
+		const char *name, *policy;
+		int percent;
+		int64_t own, want; /* nano-units */
+	} rows[] = {
+		{ "of the session budget, less what is reserved", RUN("limit: 1 USD"), 25, 0, 175000000 },
+		{ "of the agent's",
+		  RULES("budgets: {a: {per: agent, limit: 0.5 USD}, b: {per: session, limit: 9 USD}}\n"), 50, 0,
+		  100000000 },
+		{ "of its own limit", RUN("limit: 9 USD"), 100, 400000000, 100000000 },
+		{ "rounded down", RULES("budgets: {a: {per: global, limit: 0.300000003 USD}}\n"), 50, 0, 1 },
+		{ "nothing is left", RULES("budgets: {a: {per: tenant, limit: 0.3 USD}}\n"), 99, 0, 0 },
+		{ "some tools only", RULES("budgets: {a: {per: session, match: [x], limit: 1 USD}}\n"), 25, 0, -1 },
+		{ "each tool's", RULES("budgets: {a: {per: [session, tool], limit: 1 USD}}\n"), 25, 0, -1 },
+		{ "no money at all", RULES("budgets: {a: {per: session, limit: 9 calls}}\n"), 25, 0, -1 },
+		{ "no share", RUN("limit: 1 USD"), 101, 0, -1 },
+	};
+	static const struct step spend = { ASK, .tool = "x", .money = "0.3", .want = A };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct script s = { rows[i].name, rows[i].policy, { { OPEN, .own = { [UNIT_MONEY] = rows[i].own } } } };
+		struct world w = world_new(&s);
+		int64_t got;
+
+		do_step(&w, &s.steps[0]);
+		ask(&w, &spend, 0);
+		open_session(&w, &(struct step){ .child = true });
+		got = share_of_rest(w.pol, w.a, here(&w), w.now, rows[i].percent);
+		if (got != rows[i].want)
+			fail_msg("%s: %lld", rows[i].name, (long long)got);
+		assert_int_equal(share_of_rest(w.pol, w.a, NULL, w.now, 25), -1);
+		world_done(&w);
+	}
 }
 
 /* B09: what a refusal is decided on is exactly the limit. */
@@ -190,10 +321,10 @@ static void test_b09_numbers(void **state)
 	(void)state;
 	for (int i = 0; i < 10; i++) {
 		ask(&w, &tenth, i);
-		settle_one(&w, &tenth, w.last_allowed);
+		settle_one(&w, &tenth, allowed_back(&w, 0));
 	}
-	l = state_ledger(w.a,
-			 &(struct ledger_key){ .budget = STR("run"), .scope = SCOPE_SESSION, .session = w.session });
+	l = state_ledger(
+	    w.a, &(struct ledger_key){ .budget = STR("run"), .scope = SCOPE_SESSION, .session = w.session }, w.now);
 	(void)money_text(l.spent, t);
 	assert_string_equal(t, "1");
 	assert_int_equal(l.reserved, 0);
@@ -203,8 +334,8 @@ static void test_b09_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_budgets),
-		cmocka_unit_test(test_b09_numbers),
+		cmocka_unit_test(test_budgets), cmocka_unit_test(test_windows),     cmocka_unit_test(test_trees),
+		cmocka_unit_test(test_share),   cmocka_unit_test(test_b09_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

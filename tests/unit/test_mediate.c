@@ -16,10 +16,11 @@
 #include <cmocka.h>
 
 static const char policy_text[] = "pawl: 1\nname: spine\ncurrency: USD\ndefault: deny\n"
-				  "tools:\n  fetch: {cost: 0.3 USD, lease: 30s}\n  free: {cost: 0 USD}\n  pay: {cost: 0 USD}\n  back: {default_cost: 0.2 USD, refund: true}\n"
-				  "rules:\n  - {id: ok, allow: [fetch, free, back]}\n  - {id: ask, review: [pay]}\n"
+				  "tools:\n  fetch: {cost: 0.3 USD, lease: 30s}\n  flaky: {cost: 0 USD, lease: 10s}\n  free: {cost: 0 USD}\n  pay: {cost: 0 USD}\n  back: {default_cost: 0.2 USD, refund: true}\n"
+				  "rules:\n  - {id: ok, allow: [fetch, free, back, flaky]}\n  - {id: ask, review: [pay]}\n"
 				  "budgets:\n  run: {per: session, limit: 1 USD}\n  all: {per: global, limit: 100 USD}\n"
 				  "loops:\n  repeat: {same: [tool, args], limit: 50, window: 50}\n"
+				  "breakers:\n  f: {match: flaky, open: {failures: 2, within: 1m}, cool_down: 30s}\n"
 				  "sessions: {open: 4, lease: 60s}\nlimits: {decide: 1000000/s, burst: 1000000}\n"
 				  "...\n";
 
@@ -87,6 +88,7 @@ struct world {
 	struct journal *journal;
 	struct committer *committer;
 	struct sessions *sessions;
+	struct reviews *reviews;
 	struct mediator m;
 	uint8_t token[32];
 	uint64_t session;
@@ -216,9 +218,10 @@ static int make_world(void **state)
 		assert_int_equal(committer_new(&cc, &w->committer, &err), 0);
 	}
 	assert_int_equal(sessions_new(&w->sessions, &err), 0);
+	assert_int_equal(reviews_new(&w->reviews, &err), 0);
 	assert_int_equal(state_new(&st, &err), 0);
 	assert_int_equal(state_clone(st, &durable, &err), 0);
-	w->m = (struct mediator){ .clock = &w->clock, .journal = w->journal, .committer = w->committer, .sessions = w->sessions,
+	w->m = (struct mediator){ .clock = &w->clock, .journal = w->journal, .committer = w->committer, .sessions = w->sessions, .reviews = w->reviews,
 				  .resolver = { no_path, NULL }, .done = take_answer, .policy = pol, .state = st, .durable = durable };
 	mediate_init(&w->m);
 	{
@@ -242,6 +245,7 @@ static int end_world(void **state)
 	committer_free(w->committer);
 	mediate_end(&w->m);
 	sessions_free(w->sessions);
+	reviews_free(w->reviews);
 	journal_close(w->journal);
 	private_close(w->priv);
 	sign_key_free(w->key);
@@ -250,14 +254,14 @@ static int end_world(void **state)
 	return 0;
 }
 
-struct ask {
+struct asked {
 	const char *tool, *args, *call;
 	uint8_t client;
 	int64_t lease_ns;
 };
 
 /* Does not wait: the caller decides what the disk does meanwhile. */
-static int ask_start(struct world *w, const struct ask *a, struct got *g)
+static int ask_start(struct world *w, const struct asked *a, struct got *g)
 {
 	struct pawl_error err;
 	struct json *args = NULL;
@@ -282,7 +286,7 @@ static int ask_start(struct world *w, const struct ask *a, struct got *g)
 	return r;
 }
 
-static struct got ask(struct world *w, struct ask a)
+static struct got ask(struct world *w, struct asked a)
 {
 	struct got g;
 
@@ -310,7 +314,7 @@ static struct got settle(struct world *w, uint64_t decision, enum outcome outcom
 static int64_t run_used(const struct world *w)
 {
 	struct ledger_key key = { .budget = STR("run"), .scope = SCOPE_SESSION, .session = w->session };
-	struct ledger_state led = state_ledger(w->m.durable, &key);
+	struct ledger_state led = state_ledger(w->m.durable, &key, w->now);
 
 	return led.spent + led.reserved;
 }
@@ -330,7 +334,7 @@ static void assert_states_equal(const struct world *w)
 static void test_allow_and_settle(void **state)
 {
 	struct world *w = *state;
-	struct got g = ask(w, (struct ask){ .tool = "fetch", .call = "c1" }), s;
+	struct got g = ask(w, (struct asked){ .tool = "fetch", .call = "c1" }), s;
 
 	assert_int_equal(g.times, 1);
 	assert_int_equal(g.verdict, VERDICT_ALLOW);
@@ -341,7 +345,7 @@ static void test_allow_and_settle(void **state)
 	assert_int_equal(settle(w, g.seq, OUTCOME_ERROR, -1).no, REASON_REPLAY_CONFLICT);
 	assert_int_equal(settle(w, g.seq, OUTCOME_OK, 0).no, REASON_REPLAY_CONFLICT);
 	assert_int_equal(run_used(w), CENT(30));
-	g = ask(w, (struct ask){ .tool = "fetch", .call = "c1" });
+	g = ask(w, (struct asked){ .tool = "fetch", .call = "c1" });
 	assert_int_equal(g.code, REASON_ALREADY_SETTLED);
 	assert_states_equal(w);
 }
@@ -377,7 +381,7 @@ static void test_settle_rules(void **state)
 			assert_false(open_session(w).refused);
 		before = run_used(w);
 		(void)snprintf(call, sizeof(call), "s%zu", i);
-		g = ask(w, (struct ask){ .tool = cases[i].tool, .call = call });
+		g = ask(w, (struct asked){ .tool = cases[i].tool, .call = call });
 		if (g.verdict != VERDICT_ALLOW)
 			fail_msg("case %zu: %s", i, reason_name(g.code));
 		s = settle(w, g.seq, cases[i].outcome, cases[i].money);
@@ -392,7 +396,7 @@ static void test_settle_rules(void **state)
 static void test_denied_cannot_settle(void **state)
 {
 	struct world *w = *state;
-	struct got g = ask(w, (struct ask){ .tool = "nothing", .call = "d" });
+	struct got g = ask(w, (struct asked){ .tool = "nothing", .call = "d" });
 
 	assert_int_equal(g.verdict, VERDICT_DENY);
 	assert_int_equal(settle(w, g.seq, OUTCOME_OK, -1).no, REASON_MALFORMED);
@@ -401,7 +405,7 @@ static void test_denied_cannot_settle(void **state)
 static void test_same_call_same_answer(void **state)
 {
 	struct world *w = *state;
-	struct ask a = { .tool = "fetch", .call = "r" };
+	struct asked a = { .tool = "fetch", .call = "r" };
 	struct got first, second, both[2];
 
 	first = ask(w, a);
@@ -429,7 +433,7 @@ static void test_same_call_same_answer(void **state)
 static void test_lease_over(void **state)
 {
 	struct world *w = *state;
-	struct got g = ask(w, (struct ask){ .tool = "fetch", .call = "l" }), late;
+	struct got g = ask(w, (struct asked){ .tool = "fetch", .call = "l" }), late;
 
 	w->now += 30 * NS_PER_SEC - 1;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
@@ -440,7 +444,7 @@ static void test_lease_over(void **state)
 	run_until_owed_nothing(w);
 	assert_int_equal(state_decision(w->m.durable, g.seq)->outcome, OUTCOME_EXPIRED);
 	assert_int_equal(run_used(w), CENT(30)); /* B03: charged at what was reserved, not at nothing */
-	assert_int_equal(ask(w, (struct ask){ .tool = "fetch", .call = "l" }).code, REASON_ALREADY_SETTLED);
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "l" }).code, REASON_ALREADY_SETTLED);
 	late = settle(w, g.seq, OUTCOME_OK, CENT(45)); /* may only add */
 	assert_int_equal(late.kind, ENTRY_LOSS);
 	assert_int_equal(run_used(w), CENT(45));
@@ -457,7 +461,7 @@ static void test_stale_session(void **state)
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
 	assert_int_equal(state_session(w->m.durable, w->session)->end, SESSION_ENDED_STALE);
-	assert_int_equal(ask(w, (struct ask){ .tool = "free" }).code, REASON_STALE_SESSION);
+	assert_int_equal(ask(w, (struct asked){ .tool = "free" }).code, REASON_STALE_SESSION);
 	assert_states_equal(w);
 }
 
@@ -488,7 +492,7 @@ static void test_strangers(void **state)
 	struct got g;
 
 	w->token[0] ^= 1;
-	g = ask(w, (struct ask){ .tool = "free" });
+	g = ask(w, (struct asked){ .tool = "free" });
 	assert_true(g.refused);
 	assert_int_equal(g.no, REASON_UNAUTHENTICATED);
 	assert_int_equal(settle(w, before - 1, OUTCOME_OK, -1).no, REASON_UNAUTHENTICATED);
@@ -514,7 +518,7 @@ static void test_disk_fails(void **state)
 			*(sync ? &w->disk.syncs_left : &w->disk.writes_left) = 0;
 			for (int i = 0; i < 3; i++) {
 				(void)snprintf(call, sizeof(call), "f%d-%d-%d", sync, nth, i);
-				(void)ask_start(w, &(struct ask){ .tool = "fetch", .call = call }, &g[i]);
+				(void)ask_start(w, &(struct asked){ .tool = "fetch", .call = call }, &g[i]);
 				if (nth & 1)
 					run_until_owed_nothing(w);
 			}
@@ -526,7 +530,7 @@ static void test_disk_fails(void **state)
 			assert_false(w->m.open);
 			state_digest(w->m.durable, now);
 			assert_memory_equal(before, now, 32);
-			assert_int_equal(ask(w, (struct ask){ .tool = "free" }).no, REASON_LOG_UNAVAILABLE);
+			assert_int_equal(ask(w, (struct asked){ .tool = "free" }).no, REASON_LOG_UNAVAILABLE);
 			/* still broken at the next try, then it can write again */
 			w->now += NS_PER_SEC;
 			(void)mediate_tick(&w->m, clock_now(&w->clock));
@@ -543,7 +547,7 @@ static void test_disk_fails(void **state)
 			assert_true(w->m.open);
 			assert_int_equal(run_used(w), used);
 			(void)snprintf(call, sizeof(call), "f%d-%d-0", sync, nth);
-			after = ask(w, (struct ask){ .tool = "fetch", .call = call });
+			after = ask(w, (struct asked){ .tool = "fetch", .call = call });
 			assert_int_equal(after.verdict, VERDICT_ALLOW); /* the first try left nothing: not even its key */
 			assert_states_equal(w);
 			{
@@ -559,9 +563,9 @@ static void test_disk_fails(void **state)
 static void test_review_card(void **state)
 {
 	struct world *w = *state;
-	struct got a = ask(w, (struct ask){ .tool = "pay", .call = "p1", .args = "{\"n\":1}" });
-	struct got b = ask(w, (struct ask){ .tool = "pay", .call = "p2", .args = "{\"n\":1}" });
-	struct got c = ask(w, (struct ask){ .tool = "pay", .call = "p3", .args = "{\"n\":2}" });
+	struct got a = ask(w, (struct asked){ .tool = "pay", .call = "p1", .args = "{\"n\":1}" });
+	struct got b = ask(w, (struct asked){ .tool = "pay", .call = "p2", .args = "{\"n\":1}" });
+	struct got c = ask(w, (struct asked){ .tool = "pay", .call = "p3", .args = "{\"n\":2}" });
 
 	assert_int_equal(a.verdict, VERDICT_REVIEW);
 	assert_int_equal(a.card, a.seq);
@@ -571,6 +575,168 @@ static void test_review_card(void **state)
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
 	assert_null(state_card_after(w->m.durable, 0, 0)); /* timed out */
+	assert_states_equal(w);
+}
+
+/* ---- people ---- */
+
+static const struct signed_by anna = { .operator = { "anna", 4 }, .key = { "anna+00000000+AA==", 18 } };
+
+static struct got resolve(struct world *w, uint64_t card, enum resolve_action action)
+{
+	struct resolve_args a = { .card = card, .action = action, .reason = STR("because"), .by = &anna };
+	struct got g = { 0 };
+	struct refusal no;
+
+	if (mediate_resolve(&w->m, &a, &g, &no) < 0) {
+		g.refused = true;
+		g.no = no.code;
+	} else {
+		run_until_owed_nothing(w);
+	}
+	return g;
+}
+
+static struct got claim(struct world *w, uint64_t card, const char *tool, const char *args, const char *call)
+{
+	struct pawl_error err;
+	struct json *parsed = NULL;
+	struct request_call rq = { .kind = CALL_TOOL, .tool = str_of(tool), .call = str_of(call) };
+	struct claim_args a = { w->session, card, w->token, &rq };
+	struct got g = { 0 };
+	struct refusal no;
+
+	assert_int_equal(json_parse(str_of(args), 32, &parsed, &err), 0);
+	rq.args = parsed;
+	memset(rq.client, 1, sizeof(rq.client));
+	if (mediate_claim(&w->m, &a, &g, &no) < 0) {
+		g.refused = true;
+		g.no = no.code;
+	} else {
+		run_until_owed_nothing(w);
+	}
+	json_free(parsed);
+	return g;
+}
+
+/* A04, A05, A10: an approval is for this call, once, and the first answer stands. */
+static void test_resume_once(void **state)
+{
+	struct world *w = *state;
+	struct got card = ask(w, (struct asked){ .tool = "pay", .call = "p1", .args = "{\"n\":5}" }), g;
+
+	assert_string_equal("{\"n\":5}", reviews_args(w->reviews, card.card).p ? "{\"n\":5}" : "");
+	assert_false(resolve(w, card.card, RESOLVE_RESUME).refused);
+	assert_int_equal(resolve(w, card.card, RESOLVE_SKIP).no, REASON_REPLAY_CONFLICT);
+	assert_int_equal(claim(w, card.card, "pay", "{\"n\":6}", "k0").no, REASON_MALFORMED);
+	assert_int_equal(claim(w, card.card, "fetch", "{\"n\":5}", "k0").no, REASON_MALFORMED);
+	g = claim(w, card.card, "pay", "{\"n\":5}", "k1");
+	assert_int_equal(g.kind, ENTRY_CLAIM);
+	assert_int_equal(state_card_by_id(w->m.durable, card.card)->mode, CARD_SPENT);
+	assert_int_equal(state_card_by_id(w->m.durable, card.card)->spent_by, g.seq);
+	g = ask(w, (struct asked){ .tool = "pay", .call = "p2", .args = "{\"n\":5}" });
+	assert_int_equal(g.verdict, VERDICT_REVIEW); /* spent: a new question */
+	assert_true(g.card != card.card);
+	assert_states_equal(w);
+}
+
+static void test_resume_spent_by_decide(void **state)
+{
+	struct world *w = *state;
+	struct got card = ask(w, (struct asked){ .tool = "pay", .call = "p1" }), g;
+
+	assert_false(resolve(w, card.card, RESOLVE_RESUME).refused);
+	g = ask(w, (struct asked){ .tool = "pay", .call = "another" });
+	assert_int_equal(g.verdict, VERDICT_ALLOW);
+	assert_int_equal(state_card_by_id(w->m.durable, card.card)->spent_by, g.seq);
+	assert_states_equal(w);
+}
+
+static void test_skip_and_abort(void **state)
+{
+	struct world *w = *state;
+	struct got card = ask(w, (struct asked){ .tool = "pay", .call = "p1" }), held;
+
+	assert_false(resolve(w, card.card, RESOLVE_SKIP).refused);
+	assert_int_equal(ask(w, (struct asked){ .tool = "pay", .call = "p2" }).code, REASON_REVIEW_SKIPPED);
+	held = ask(w, (struct asked){ .tool = "fetch", .call = "f" });
+	card = ask(w, (struct asked){ .tool = "pay", .call = "p3", .args = "{\"n\":1}" });
+	assert_false(resolve(w, card.card, RESOLVE_ABORT).refused);
+	assert_int_equal(state_session(w->m.durable, w->session)->end, SESSION_ENDED_ABORT);
+	assert_int_equal(ask(w, (struct asked){ .tool = "free", .call = "x" }).code, REASON_SESSION_ABORTED);
+	assert_int_equal(run_used(w), CENT(30)); /* what was open is charged as it was held */
+	assert_int_equal(settle(w, held.seq, OUTCOME_OK, CENT(31)).kind, ENTRY_LOSS); /* a late report may add */
+	assert_int_equal(open_session(w).no, REASON_SESSION_ABORTED);		      /* abort_hold */
+	w->now += 61 * NS_PER_SEC;
+	assert_false(open_session(w).refused);
+	assert_states_equal(w);
+}
+
+/* C03: a probe that never reports is a failure when its lease is over. */
+static void test_probe_expires(void **state)
+{
+	struct world *w = *state;
+	struct breaker_row key = { .id = STR("f"), .scope = SCOPE_COUNT };
+	struct got g;
+	char call[16];
+
+	for (int i = 0; i < 2; i++) {
+		(void)snprintf(call, sizeof(call), "w%d", i);
+		g = ask(w, (struct asked){ .tool = "flaky", .call = call });
+		assert_int_equal(g.verdict, VERDICT_ALLOW);
+		(void)settle(w, g.seq, OUTCOME_ERROR, -1);
+	}
+	assert_int_equal(state_breaker(w->m.durable, &key)->mode, BREAKER_OPEN);
+	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w2" }).code, REASON_BREAKER_OPEN);
+	w->now += 30 * NS_PER_SEC;
+	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "probe" }).verdict, VERDICT_ALLOW);
+	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w3" }).code, REASON_BREAKER_OPEN); /* one at a time */
+	w->now += 10 * NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_int_equal(state_breaker(w->m.durable, &key)->mode, BREAKER_OPEN);
+	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w4" }).code, REASON_BREAKER_OPEN);
+	{
+		struct got reset = { 0 };
+		struct refusal no;
+
+		assert_int_equal(mediate_breaker_reset(&w->m, &key, STR("mended"), &anna, &reset, &no), 0);
+		run_until_owed_nothing(w);
+	}
+	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w5" }).verdict, VERDICT_ALLOW);
+	assert_states_equal(w);
+}
+
+/* B12: a child draws from its parent's ledger at once; a share is fixed at the opening. */
+static void test_child(void **state)
+{
+	struct world *w = *state;
+	uint64_t parent = w->session;
+	uint8_t parent_token[32];
+	struct open_args a = { .agent = STR("local"), .parent = parent, .share_percent = 50 };
+	struct got g = { 0 };
+	struct refusal no;
+
+	memcpy(parent_token, w->token, 32);
+	a.parent_token = parent_token;
+	memset(a.token, 0x77, sizeof(a.token));
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f1" }).verdict, VERDICT_ALLOW); /* 0.30 of 1 */
+	assert_int_equal(mediate_open(&w->m, &a, &g, &no), 0);
+	run_until_owed_nothing(w);
+	w->session = g.seq;
+	memcpy(w->token, a.token, 32);
+	assert_int_equal(state_session(w->m.durable, g.seq)->root, parent);
+	assert_int_equal(state_session(w->m.durable, g.seq)->limit[UNIT_MONEY], CENT(35));
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f1" }).verdict, VERDICT_ALLOW);
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f2" }).code, REASON_BUDGET); /* its own 0.35 */
+	w->session = parent;
+	assert_int_equal(run_used(w), CENT(60));
+	memcpy(w->token, parent_token, 32);
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f3" }).verdict, VERDICT_ALLOW);
+	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f4" }).code, REASON_BUDGET);
+	parent_token[0] ^= 1;
+	assert_true(mediate_open(&w->m, &a, &g, &no) < 0);
+	assert_int_equal(no.code, REASON_UNAUTHENTICATED);
 	assert_states_equal(w);
 }
 
@@ -584,7 +750,7 @@ static void test_batch(void **state)
 
 	for (int i = 0; i < 8; i++) {
 		(void)snprintf(call, sizeof(call), "b%d", i);
-		assert_int_equal(ask_start(w, &(struct ask){ .tool = "fetch", .call = call }, &g[i]), 0);
+		assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = call }, &g[i]), 0);
 	}
 	run_until_owed_nothing(w);
 	for (int i = 0; i < 8; i++) {
@@ -603,6 +769,8 @@ int main(void)
 		ROW(test_allow_and_settle), ROW(test_settle_rules),  ROW(test_denied_cannot_settle), ROW(test_same_call_same_answer),
 		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
 		ROW(test_disk_fails),	    ROW(test_review_card),   ROW(test_batch),
+		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
+		ROW(test_child),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("mediate", tests, NULL, NULL);

@@ -122,9 +122,9 @@ static struct pb *index_policy(void)
 	(void)pb_rule(b, VERDICT_DENY, "*", NULL, NULL);                     /* 6 */
 	(void)pb_rule(b, VERDICT_DENY, "ba?h", NULL, NULL);                  /* 7: alias of shell */
 	(void)pb_rule(b, VERDICT_DENY, "db?|d*1|db1|*1", NULL, NULL);        /* 8: four ways, named once */
-	pb_entry(b, "*", 0, true, false);
-	pb_entry(b, "web.*", 1, true, false);
-	pb_entry(b, "bing*", 2, true, false); /* budgets do not look at aliases */
+	pb_entry(b, "*", 0, INDEX_BUDGET, false);
+	pb_entry(b, "web.*", 1, INDEX_BUDGET, false);
+	pb_entry(b, "bing*", 2, INDEX_BUDGET, false); /* budgets do not look at aliases */
 	return b;
 }
 
@@ -134,7 +134,7 @@ static void check_asks(const struct policy *pol)
 		const struct tool *def;
 		struct str canonical = tool_canonical(pol, str_of(asks[i].name), &def);
 		struct ids got = { "" };
-		uint32_t budgets = name_index_find(pol->index, canonical, def, add_id, &got);
+		uint32_t budgets = name_index_find(pol->index, canonical, def, add_id, &got).budgets;
 
 		if (!str_is(canonical, asks[i].canonical) || strcmp(got.text, asks[i].rules) != 0 ||
 		    budgets != asks[i].budgets)

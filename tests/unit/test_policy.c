@@ -4,6 +4,7 @@
 
 #include "tests/support/fail_malloc.h"
 #include "tests/support/policy_file.h"
+#include "tests/support/zone_file.h"
 
 #include <dirent.h>
 #include <time.h>
@@ -72,14 +73,14 @@ static void test_vectors(void **state)
 {
 	(void)state;
 	assert_true(check_folder(VECTORS "good/", true) >= 6);
-	assert_true(check_folder(VECTORS "bad/", false) >= 19);
+	assert_true(check_folder(VECTORS "bad/", false) >= 25);
 }
 
 /* What is shipped as an example loads without a word. */
 static void test_examples(void **state)
 {
 	(void)state;
-	assert_true(check_folder("examples/policies/", true) >= 4);
+	assert_true(check_folder("examples/policies/", true) >= 5);
 }
 
 /* ---- what a good file becomes ---- */
@@ -137,26 +138,62 @@ static void check_index(const struct policy *pol)
 {
 	static const struct {
 		const char *name, *canonical;
-		uint32_t rules, budgets;
-	} rows[] = { /* run 0, day 1, tokens 2, searches 3, files 4, age 5 */
-		     { "search", "web.search", 1, 47 },
-		     { "query_web", "web.search", 1, 47 },
-		     { "web.search", "web.search", 1, 47 },
-		     { "write_file", "fs.write", 4, 55 },
-		     { "shell", "shell", 4, 39 },
-		     { "shell.x", "shell.x", 4, 39 },
-		     { "fs.read.all", "fs.read.all", 1, 55 },
-		     { "other", "other", 0, 39 }
+		uint32_t rules, budgets, breakers;
+	} rows[] = { /* run 0, day 1, tokens 2, searches 3, files 4, age 5; search-api 0, all 1 */
+		     { "search", "web.search", 1, 47, 3 },
+		     { "query_web", "web.search", 1, 47, 3 },
+		     { "web.search", "web.search", 1, 47, 3 },
+		     { "write_file", "fs.write", 4, 55, 2 },
+		     { "shell", "shell", 4, 39, 2 },
+		     { "shell.x", "shell.x", 4, 39, 2 },
+		     { "fs.read.all", "fs.read.all", 1, 55, 2 },
+		     { "other", "other", 0, 39, 2 }
 	};
 
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
 		const struct tool *def;
 		struct str canonical = tool_canonical(pol, str_of(rows[i].name), &def);
-		uint32_t rules = 0, budgets = name_index_find(pol->index, canonical, def, note_rule, &rules);
+		uint32_t rules = 0;
+		struct index_hits hits = name_index_find(pol->index, canonical, def, note_rule, &rules);
 
-		if (!str_is(canonical, rows[i].canonical) || rules != rows[i].rules || budgets != rows[i].budgets)
-			fail_msg("%s: %.*s, rules %x, budgets %x", rows[i].name, STR_ARG(canonical), rules, budgets);
+		if (!str_is(canonical, rows[i].canonical) || rules != rows[i].rules ||
+		    hits.budgets != rows[i].budgets || hits.breakers != rows[i].breakers)
+			fail_msg("%s: %.*s, rules %x, budgets %x, breakers %x", rows[i].name, STR_ARG(canonical), rules,
+				 hits.budgets, hits.breakers);
 	}
+}
+
+/* The second half of the language: loops, breakers, reviews, what sticks. */
+static void check_memory(const struct policy *p)
+{
+	static const struct breaker first = { .has_match = true,
+					      .failures = 5,
+					      .denials = 20,
+					      .within_ns = 120 * NS_PER_SEC,
+					      .cool_down_ns = 45 * NS_PER_SEC,
+					      .sticky = true };
+	const struct breaker *b = p->breakers;
+
+	assert_true(p->cycle.on && p->cycle.period_min == 2 && p->cycle.period_max == 5 && p->cycle.limit == 3);
+	assert_true(p->cycle.window == 30 && p->cycle.then == VERDICT_REVIEW);
+	assert_true(p->errors.on && p->errors.limit == 4 && p->errors.window == 60 && p->errors.then == VERDICT_REVIEW);
+	assert_true(p->stuck.on && p->stuck.limit == 5 && p->stuck.window == 70 && p->stuck.then == VERDICT_REVIEW);
+	assert_int_equal(p->n_breakers, 2);
+	assert_true(str_is(b[0].id, "search-api") && str_is(b[1].id, "all"));
+	assert_true(b[0].has_match && b[0].failures == first.failures && b[0].denials == first.denials &&
+		    b[0].within_ns == first.within_ns && b[0].cool_down_ns == first.cool_down_ns && b[0].sticky);
+	assert_true(!b[0].has_scope && !b[0].per_tool);
+	assert_true(b[1].has_scope && b[1].scope == SCOPE_AGENT && b[1].per_tool && !b[1].has_match && !b[1].sticky);
+	assert_true(b[1].failures == 0 && b[1].denials == 32 && b[1].within_ns == 60 * NS_PER_SEC &&
+		    b[1].cool_down_ns == 30 * NS_PER_SEC);
+	assert_true(p->reviews.timeout_ns == 1200 * NS_PER_SEC && p->reviews.pending == 7 &&
+		    p->reviews.abort_hold_ns == 90 * NS_PER_SEC);
+	assert_true(p->budgets[0].grant_max == 2000000000 && p->budgets[1].grant_max == 0);
+	assert_true(p->budgets[0].every.kind == WINDOW_NONE && p->budgets[1].every.kind == WINDOW_DAY &&
+		    !p->budgets[1].every.zone);
+	assert_true(p->budgets[3].every.kind == WINDOW_SPAN && p->budgets[3].every.span_ns == 5400 * NS_PER_SEC);
+	assert_true(p->tools[1].n_fold == 2 && str_is(p->tools[1].fold_paths[1], "a.b"));
+	assert_true(p->tools[4].polling && !p->tools[3].polling);
 }
 
 static void test_values(void **state)
@@ -184,16 +221,18 @@ static void test_values(void **state)
 	assert_int_equal(got.r, 0);
 	assert_true(str_is(p->name, "every-built-key") && str_is(p->currency, "EUR"));
 	assert_true(p->fallback == VERDICT_REVIEW && p->mode == MODE_ENFORCE && !p->attended);
-	assert_int_equal(p->n_tools, 4);
+	assert_int_equal(p->n_tools, 5);
 	assert_true(str_is(p->tools[0].name, "web.search") && p->tools[0].has_cost && !p->tools[0].has_default_cost &&
 		    p->tools[0].refund);
 	assert_true(p->tools[0].cost == 2000000 && p->tools[0].lease_ns == 90 * NS_PER_SEC &&
 		    p->tools[1].default_cost == 10000000);
 	assert_true(p->tools[1].has_default_cost && !p->tools[1].refund && p->tools[1].lease_ns == 900 * NS_PER_SEC);
 	assert_true(p->tools[0].n_volatile == 2 && str_is(p->tools[0].volatile_paths[1], "page.token"));
-	assert_int_equal(p->n_rules, 3);
+	assert_int_equal(p->n_rules, 6);
 	assert_true(str_is(p->rules[2].id, "elsewhere") && p->rules[2].answer == VERDICT_DENY &&
-		    p->rules[2].line == 34);
+		    p->rules[2].line == 35 && p->rules[2].sticky == STICK_TREE);
+	assert_true(p->rules[4].sticky == STICK_SESSION && p->rules[5].sticky == STICK_NEVER &&
+		    p->rules[0].sticky == STICK_NEVER && p->rules[3].sticky == STICK_NEVER);
 	assert_true(p->rules[0].answer == VERDICT_ALLOW && !p->rules[0].when && !p->rules[0].unless &&
 		    p->rules[1].answer == VERDICT_REVIEW);
 	assert_int_equal(p->n_budgets, PAWL_LEN(budgets));
@@ -215,6 +254,7 @@ static void test_values(void **state)
 	assert_true(p->limits.per_second == 100 && p->limits.burst == 150);
 	check_conditions(p);
 	check_index(p);
+	check_memory(p);
 	unload(&got);
 	drop(text);
 }
@@ -233,12 +273,206 @@ static void test_defaults(void **state)
 	assert_true(p->sessions.open == 1024 && p->sessions.fresh == 0 && p->sessions.depth == 4 &&
 		    p->sessions.calls == 10000);
 	assert_true(p->sessions.lease_ns == 60 * NS_PER_SEC && p->limits.per_second == 200 && p->limits.burst == 400);
+	assert_true(!p->cycle.on && !p->errors.on && !p->stuck.on && p->n_breakers == 0);
+	assert_true(p->reviews.timeout_ns == 600 * NS_PER_SEC && p->reviews.pending == 20 &&
+		    p->reviews.abort_hold_ns == 60 * NS_PER_SEC);
 	assert_memory_equal(p->hash, hash, sizeof(hash)); /* printf '{pawl: 1}\n...\n' | sha256sum */
 	unload(&got);
 	got = load(STR("{pawl: 1, limits: {decide: 5/s}, loops: {repeat: {limit: 50}}}\n...\n"));
 	assert_true(got.pol->limits.burst == 10 && got.pol->repeat.window == 50 && got.pol->repeat.same_args);
 	assert_int_equal(got.pol->repeat.then, VERDICT_DENY);
 	unload(&got);
+	got = load(STR(
+	    "{pawl: 1, loops: {cycle: {limit: 3}, errors: {limit: 3}, stuck: {limit: 5}}, rules: [{id: a, deny: [x], "
+	    "when: {agent: {is: a}}}, {id: b, deny: [x], unless: {agent: {is: a}}}, {id: c, deny: [x]}]}\n...\n"));
+	p = got.pol;
+	assert_int_equal(got.rep.n, 0);
+	assert_true(p->cycle.period_min == 2 && p->cycle.period_max == 8 && p->cycle.window == 50 &&
+		    p->cycle.then == VERDICT_DENY);
+	assert_true(p->errors.limit == 3 && p->errors.window == 50 && p->stuck.limit == 5 &&
+		    p->stuck.then == VERDICT_DENY);
+	assert_true(p->rules[0].sticky == STICK_NEVER && p->rules[1].sticky == STICK_NEVER &&
+		    p->rules[2].sticky == STICK_SESSION);
+	unload(&got);
+}
+
+/* ---- uses: what each tool reaches, and which denial reaches it ---- */
+
+static const char uses_policy[] = "pawl: 1\n"
+				  "tools:\n"
+				  "  browse: {uses: [Fetch-Alias, screen]}\n"
+				  "  fetch: {aliases: [fetch-alias], uses: [net, dns]}\n"
+				  "  dns: {uses: [net, clock]}\n"
+				  "  free: {}\n"
+				  "  late: {uses: [browse, fetch, own]}\n"
+				  "  self.only: {uses: [own]}\n"
+				  "  clocked: {uses: [clock, net]}\n"
+				  "rules:\n"
+				  "  - {id: all, allow: [browse, fetch, free, late, self.only, clocked]}\n"
+				  "  - {id: sometimes, deny: [own], when: {args.x: {is: 1}}}\n"
+				  "  - {id: ask, review: [own, screen]}\n"
+				  "  - {id: no-clock, deny: [\"cl?ck\"], sticky: never}\n"
+				  "  - {id: no-net, deny: [\"n*\"]}\n"
+				  "...\n";
+
+static const struct {
+	const char *tool, *closure;
+	int32_t rule;
+	const char *name;
+} reaches[] = {
+	/* D09, A04: nearest names first; denied through the closure, never the other way round */
+	{ "browse", "fetch screen net dns clock", 3, "clock" },
+	{ "fetch", "net dns clock", 3, "clock" },
+	{ "dns", "net clock", 3, "clock" },
+	{ "free", "", -1, "" },
+	{ "late", "browse fetch own screen net dns clock", 3, "clock" },
+	{ "self.only", "own", -1, "" }, /* a condition is asked of a call, and a capability is never called */
+	{ "clocked", "clock net", 3, "clock" },
+};
+
+static void test_uses(void **state)
+{
+	struct loaded got = load(str_of(uses_policy));
+
+	(void)state;
+	assert_int_equal(got.r, 0);
+	for (size_t i = 0; i < PAWL_LEN(reaches); i++) {
+		const struct tool *t;
+		struct buf b = BUF_MAX(1024);
+
+		(void)tool_canonical(got.pol, str_of(reaches[i].tool), &t);
+		assert_non_null(t);
+		for (size_t k = 0; k < t->n_closure; k++)
+			buf_printf(&b, "%s%.*s", k ? " " : "", STR_ARG(t->closure[k]));
+		if (!str_is(buf_str(&b), reaches[i].closure) || t->denied_use != reaches[i].rule ||
+		    !str_is(t->denied_name, reaches[i].name))
+			fail_msg("%s: %.*s, rule %d on %.*s", reaches[i].tool, STR_ARG(buf_str(&b)), t->denied_use,
+				 STR_ARG(t->denied_name));
+		buf_done(&b);
+	}
+	unload(&got);
+}
+
+/* The first rule of the file is named, not the nearest name; and a stop-all rule reaches everything. */
+static void test_uses_order(void **state)
+{
+	struct loaded got =
+	    load(STR("pawl: 1\ntools: {a: {uses: [x, y]}}\nrules: [{id: p, deny: [y]}, {id: q, deny: [x]}]\n...\n"));
+
+	(void)state;
+	assert_true(got.pol->tools[0].denied_use == 0 && str_is(got.pol->tools[0].denied_name, "y"));
+	unload(&got);
+	got = load(STR("pawl: 1\ntools: {a: {uses: [x]}}\nrules: [{id: p, deny: [\"*\"]}]\n...\n"));
+	assert_true(got.pol->tools[0].denied_use == 0 && str_is(got.pol->tools[0].denied_name, "x"));
+	unload(&got);
+}
+
+/* A file of a megabyte with a chain of tools: a deep one is followed without recursion, one that reaches too much is
+ * refused. */
+static void test_uses_chain(void **state)
+{
+	static const struct {
+		int n;
+		bool good;
+	} rows[] = { { 257, true }, { 258, false }, { 9000, false } };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct buf b = BUF_MAX(1u << 20);
+		struct loaded got;
+
+		buf_puts(&b, "pawl: 1\ntools:\n");
+		for (int k = 0; k < rows[i].n - 1; k++)
+			buf_printf(&b, "  t%d: {uses: [t%d]}\n", k, k + 1);
+		buf_printf(&b, "  t%d: {}\n...\n", rows[i].n - 1);
+		got = load(buf_str(&b));
+		if ((got.r == 0) != rows[i].good)
+			fail_msg("a chain of %d: %d, %s", rows[i].n, got.r, got.err.msg);
+		if (rows[i].good)
+			assert_int_equal(got.pol->tools[0].n_closure, rows[i].n - 1);
+		else
+			assert_non_null(strstr(got.err.msg, "reaches more than 256 names"));
+		unload(&got);
+		buf_done(&b);
+	}
+}
+
+/* ---- time zones: what is asked of the caller's files ---- */
+
+struct shelf {
+	const char *bytes;
+	size_t n;
+	int code;
+	unsigned reads;
+	char path[128];
+};
+
+static int shelf_read(void *arg, const char *path, char **ret, size_t *ret_n, struct pawl_error *err)
+{
+	struct shelf *s = arg;
+
+	s->reads++;
+	(void)snprintf(s->path, sizeof(s->path), "%s", path);
+	if (s->code)
+		return pawl_fail(err, (enum pawl_err)s->code, "not on the shelf");
+	*ret = malloc(s->n + 1);
+	if (!*ret)
+		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	memcpy(*ret, s->bytes, s->n);
+	*ret_n = s->n;
+	return 0;
+}
+
+static struct loaded load_zones(struct shelf *s, const char *zone)
+{
+	struct policy_files files = { shelf_read, s };
+	struct loaded got = { .pol = NULL };
+	char text[512];
+
+	(void)snprintf(text, sizeof(text),
+		       "pawl: 1\nbudgets:\n  a: {per: agent, limit: 1 calls, every: day, zone: %s}\n"
+		       "  b: {per: agent, limit: 1 calls, every: month, zone: %s}\n...\n",
+		       zone, zone);
+	got.r = policy_load_with(str_of(text), "t.yaml", &files, &got.pol, &got.rep, &got.err);
+	return got;
+}
+
+static void test_zones(void **state)
+{
+	static const struct {
+		const char *zone;
+		int code;
+		const char *bytes, *says; /* NULL: loads */
+	} rows[] = {
+		{ "Europe/Berlin", 0, TZIF_BERLIN, NULL },
+		{ "Europe/Berln", PAWL_E_SYS, "", "zone \"Europe/Berln\" cannot be read: not on the shelf" },
+		{ "Europe/Berlin", 0, "TZif", "zone \"Europe/Berlin\": not a TZif file of version 2 or later" },
+		{ "../Berlin", 0, TZIF_BERLIN, "\"../Berlin\": a time zone is named like Europe/Berlin or UTC" },
+		{ "/etc/passwd", 0, TZIF_BERLIN, "\"/etc/passwd\": a time zone is named" },
+		{ "Europe//Berlin", 0, TZIF_BERLIN, "\"Europe//Berlin\": a time zone is named" },
+		{ "Europe/", 0, TZIF_BERLIN, "\"Europe/\": a time zone is named" },
+		{ "Europe/Berlin.tab", 0, TZIF_BERLIN, "\"Europe/Berlin.tab\": a time zone is named" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct shelf s = { rows[i].bytes,
+				   rows[i].bytes[0] == 'T' && rows[i].bytes[4] ? TZIF_BERLIN_N : strlen(rows[i].bytes),
+				   rows[i].code, 0, "" };
+		struct loaded got = load_zones(&s, rows[i].zone);
+
+		if ((got.r == 0) != !rows[i].says ||
+		    (rows[i].says && strncmp(got.err.msg, rows[i].says, strlen(rows[i].says)) != 0))
+			fail_msg("%s: %d, %s", rows[i].zone, got.r, got.err.msg);
+		if (got.r == 0) { /* read once, shared */
+			assert_true(s.reads == 1 && got.pol->budgets[0].every.zone);
+			assert_ptr_equal(got.pol->budgets[0].every.zone, got.pol->budgets[1].every.zone);
+			assert_string_equal(s.path, "/usr/share/zoneinfo/Europe/Berlin");
+		} else if (!rows[i].code && strncmp(rows[i].says, "zone", 4) != 0) {
+			assert_int_equal(s.reads, 0); /* a name that leads elsewhere is never asked for */
+		}
+		unload(&got);
+	}
 }
 
 static void test_error_place(void **state)
@@ -266,7 +500,7 @@ static void test_error_place(void **state)
 static void test_no_memory(void **state)
 {
 	static const char *const files[] = { VECTORS "good/every-built-key.yaml", VECTORS "good/warnings.yaml",
-					     VECTORS "bad/rules.yaml" };
+					     VECTORS "bad/rules.yaml", VECTORS "bad/D09-uses.yaml" };
 	long n = 1, refused = 0;
 
 	(void)state;
@@ -327,7 +561,9 @@ int main(void)
 		cmocka_unit_test(test_vectors),        cmocka_unit_test(test_examples),
 		cmocka_unit_test(test_values),         cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_error_place),    cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_thousand_rules),
+		cmocka_unit_test(test_thousand_rules), cmocka_unit_test(test_uses),
+		cmocka_unit_test(test_uses_order),     cmocka_unit_test(test_uses_chain),
+		cmocka_unit_test(test_zones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static struct private_store *open_good(void)
 static void fill(struct private_row *rows, uint64_t first, size_t n, uint8_t salt)
 {
 	for (size_t i = 0; i < n; i++) {
-		rows[i].tree = first + i;
+		rows[i] = (struct private_row){ .tree = first + i };
 		memset(rows[i].secret, (int)(first + i + salt), 32);
 	}
 }
@@ -98,6 +98,69 @@ static void test_rows(void **state)
 	private_close(NULL);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+struct values {
+	size_t n;
+	uint64_t seq;
+	char last[64];
+};
+
+static int note_value(void *arg, const struct private_row *row, struct pawl_error *err)
+{
+	struct values *v = arg;
+
+	(void)err;
+	assert_true(row->seq > v->seq);
+	v->seq = row->seq;
+	v->n++;
+	(void)snprintf(v->last, sizeof(v->last), "%llu:%.*s", (unsigned long long)row->tree, STR_ARG(row->value));
+	return 0;
+}
+
+/* A card's arguments: kept beside the secrets, replaced under the same number, and trimmed with what was never answered. */
+static void test_values(void **state)
+{
+	struct private_row rows[] = { { .tree = 1, .secret = { 1 } },
+				      { .tree = 1, .seq = 5, .value = STR("{\"a\":1}") },
+				      { .tree = 1, .seq = 9, .value = STR("old") } };
+	struct private_row again = { .tree = 1, .seq = 9, .value = STR("new") };
+	struct private_store *ps = open_good();
+	struct values v = { 0 };
+	struct pawl_error err;
+
+	(void)state;
+	assert_int_equal(private_put(ps, rows, 3, &err), 0);
+	assert_int_equal(private_put(ps, &again, 1, &err), 0);
+	assert_int_equal(private_values(ps, note_value, &v, &err), 0);
+	assert_int_equal(v.n, 2);
+	assert_string_equal(v.last, "1:new");
+	assert_int_equal(private_trim(ps, 9, &err), 0);
+	v = (struct values){ 0 };
+	assert_int_equal(private_values(ps, note_value, &v, &err), 0);
+	assert_string_equal(v.last, "1:{\"a\":1}");
+	assert_int_equal(private_trim(ps, 0, &err), 0); /* the other tests share the file */
+	private_close(ps);
+}
+
+/* Start and stop write down how long the log is. */
+static void test_mark(void **state)
+{
+	struct private_store *ps = open_good();
+	struct pawl_error err;
+	uint64_t n = 7;
+
+	(void)state;
+	assert_int_equal(private_marked(ps, &n, &err), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(private_mark(ps, 41, &err), 0);
+	assert_int_equal(private_mark(ps, 42, &err), 0);
+	assert_int_equal(private_mark(ps, UINT64_MAX, &err), PAWL_E_LIMIT);
+	private_close(ps);
+	ps = open_good();
+	assert_int_equal(private_marked(ps, &n, &err), 0);
+	assert_int_equal(n, 42);
+	private_close(ps);
 }
 
 static int stop_at_two(void *arg, const struct private_row *row, struct pawl_error *err)
@@ -271,7 +334,7 @@ static void test_damaged(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),          cmocka_unit_test(test_visit_stops),
+		cmocka_unit_test(test_values), cmocka_unit_test(test_mark), cmocka_unit_test(test_rows),          cmocka_unit_test(test_visit_stops),
 		cmocka_unit_test(test_secure_delete), cmocka_unit_test(test_full),
 		cmocka_unit_test(test_second_opener), cmocka_unit_test(test_unsafe),
 		cmocka_unit_test(test_every_malloc),  cmocka_unit_test(test_damaged),

@@ -9,6 +9,7 @@
 #include "daemon/log/entry.h"
 #include "tests/support/random_entry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define DAY "2026-11-29T18:41:10.123456789Z"
@@ -28,9 +29,10 @@ static void check(const struct buf *out, const char *want)
 	json_free(j);
 }
 
-static bool holds(const struct buf *out, const char *part) /* a buffer does not end in NUL */
+/* The buffer's bytes do not end in NUL. */
+static bool has(const struct buf *out, const char *part)
 {
-	return buf_ok(out) && memmem(out->p, out->n, part, strlen(part));
+	return out->n && memmem(out->p, out->n, part, strlen(part)) != NULL;
 }
 
 /* ---- decide ---- */
@@ -39,7 +41,7 @@ static const struct draw draws[] = {
 	{ .key = { .budget = { "run", 3 }, .scope = SCOPE_SESSION, .session = 7 }, .unit = UNIT_MONEY, .amount = 2000000, .used = 4997000000,
 	  .limit = 5 * MONEY_PER_UNIT },
 	{ .key = { .budget = { "day", 3 }, .scope = SCOPE_AGENT, .owner = { "local", 5 } }, .unit = UNIT_CALLS, .amount = 1, .used = 12, .limit = 10,
-	  .granted = 2 },
+	  .granted = 2, .window_end = DAY_NS },
 };
 
 static const struct {
@@ -58,7 +60,7 @@ static const struct {
 	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"allow\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
 	  "\"retry_after\":null,\"reason\":{\"code\":\"rule\",\"rule\":\"reading\",\"message\":\"\"},\"remaining\":{\"run\":{\"used\":\"4.999\","
 	  "\"remaining\":\"0.001\",\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"},\"day\":{\"used\":\"13\","
-	  "\"remaining\":\"0\",\"limit\":\"10\",\"granted\":\"2\",\"over\":\"1\",\"unit\":\"calls\",\"reset_at\":null,\"scope\":\"agent\"}},"
+	  "\"remaining\":\"0\",\"limit\":\"10\",\"granted\":\"2\",\"over\":\"1\",\"unit\":\"calls\",\"reset_at\":\"" DAY "\",\"scope\":\"agent\"}},"
 	  "\"lease_until\":\"" DAY "\",\"call_reused\":true,\"limits_ignored\":true,\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
 	  { .call = { "c", 1 }, .answer = VERDICT_ALLOW, .money_unit = { "USD", 3 }, .draws = draws, .n_draws = 2, .lease_until = DAY_NS,
 	    .call_reused = true, .limits_ignored = true, .why = { .code = REASON_RULE, .rule = { "reading", 7 } } } },
@@ -66,7 +68,7 @@ static const struct {
 	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"review\",\"decision\":\"d_123\",\"review\":\"r_56\",\"permit\":null,"
 	  "\"retry_after\":\"1500ms\",\"reason\":{\"code\":\"in_doubt\",\"rule\":null,\"message\":\"\",\"decision\":\"d_9\"},\"remaining\":{\"run\":{"
 	  "\"used\":\"4.997\",\"remaining\":\"0.003\",\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"}},"
-	  "\"lease_until\":null,\"expires\":\"" DAY "\",\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  "\"lease_until\":null,\"expires\":\"" DAY "\",\"review_state\":\"pending\",\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
 	  { .call = { "c", 1 }, .answer = VERDICT_REVIEW, .money_unit = { "USD", 3 }, .draws = draws, .n_draws = 1, .lease_until = DAY_NS, .card = 56,
 	    .card_until = DAY_NS, .why = { .code = REASON_IN_DOUBT, .refers = 9, .retry_after_ns = 1500000000 } } },
 	{ "already settled: how it ended",
@@ -104,6 +106,66 @@ static void test_decide(void **state)
 	buf_done(&out);
 }
 
+/* A claim is answered as a decide, under its own name; a review says how its card is, and nothing else does. */
+static void test_claim_and_review_state(void **state)
+{
+	static const struct {
+		enum card_mode mode;
+		const char *want;
+	} rows[] = {
+		{ CARD_PENDING, "pending" }, { CARD_RESUMED, "resumed" },   { CARD_SPENT, "resumed" }, { CARD_SKIPPED, "skipped" },
+		{ CARD_ABORTED, "aborted" }, { CARD_TIMED_OUT, "timeout" }, { CARD_CLOSED, "closed" }, { (enum card_mode)99, "closed" },
+	};
+	struct entry e = { .kind = ENTRY_CLAIM, .seq = 123 };
+	struct buf out = BUF_MAX(1 << 20);
+	char want[64];
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(decisions); i++) {
+		bool asks = decisions[i].d.answer == VERDICT_REVIEW;
+
+		e.decision = decisions[i].d;
+		for (size_t k = 0; k < PAWL_LEN(rows); k++) {
+			buf_reset(&out);
+			reply_reviewed(&e, NOTE, rows[k].mode, &out);
+			assert_true(buf_ok(&out));
+			assert_int_equal(strncmp(out.p, "{\"v\":1,\"op\":\"claim\",", 20), 0);
+			(void)snprintf(want, sizeof(want), ",\"review_state\":\"%s\",", rows[k].want);
+			if (has(&out, want) != asks || has(&out, "review_state") != asks)
+				fail_msg("%s, %s: %.*s", decisions[i].name, rows[k].want, STR_ARG(buf_str(&out)));
+			assert_false(has(&out, "\"verdict\":\"allow\",\"decision\":\"d_123\",\"review\":\"r_")); /* a permit is not a card */
+		}
+	}
+	for (enum card_mode m = 0; m < CARD_MODE_COUNT; m++)
+		assert_non_null(card_mode_name(m));
+	assert_null(card_mode_name(CARD_MODE_COUNT));
+	buf_done(&out);
+}
+
+static void test_review_wait(void **state)
+{
+	static const struct {
+		struct reply_wait w;
+		const char *want;
+	} rows[] = {
+		{ { .review = 56, .mode = CARD_PENDING, .expires = DAY_NS },
+		  "{\"v\":1,\"op\":\"review.wait\",\"review\":\"r_56\",\"state\":\"pending\",\"expires\":\"" DAY "\",\"operator\":null,\"reason\":null}" },
+		{ { .review = 56, .mode = CARD_SKIPPED, .operator = { "ann", 3 }, .reason = { "", 0 } },
+		  "{\"v\":1,\"op\":\"review.wait\",\"review\":\"r_56\",\"state\":\"skipped\",\"expires\":null,\"operator\":\"ann\",\"reason\":\"\"}" },
+		{ { .review = 56, .mode = CARD_SPENT, .operator = { "ann", 3 }, .reason = { "go\n", 3 } },
+		  "{\"v\":1,\"op\":\"review.wait\",\"review\":\"r_56\",\"state\":\"resumed\",\"expires\":null,\"operator\":\"ann\",\"reason\":\"go\\n\"}" },
+	};
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		buf_reset(&out);
+		reply_review_wait(&rows[i].w, &out);
+		check(&out, rows[i].want);
+	}
+	buf_done(&out);
+}
+
 /* Of several ledgers of one budget (a session and the ones above it) the tightest is shown. */
 static void test_tightest(void **state)
 {
@@ -137,7 +199,12 @@ static void test_unavailable(void **state)
 		    "\"the audit log cannot be written: nothing runs until it can\"},\"remaining\":{},\"lease_until\":null,\"log\":null}");
 	buf_reset(&out);
 	reply_unavailable_decide(STR_NONE, "no space left", &out);
-	assert_true(holds(&out, "\"call\":null,\"verdict\":\"deny\""));
+	assert_true(buf_ok(&out));
+	assert_true(has(&out, "\"call\":null,\"verdict\":\"deny\""));
+	buf_reset(&out);
+	reply_unavailable_claim(STR("c"), "", &out);
+	assert_true(buf_ok(&out));
+	assert_true(has(&out, "{\"v\":1,\"op\":\"claim\",\"call\":\"c\",\"verdict\":\"deny\",\"decision\":null,"));
 	buf_done(&out);
 }
 
@@ -166,7 +233,8 @@ static void test_settle(void **state)
 		    "\"entry\":" NOTE_JSON "}}");
 	buf_reset(&out);
 	reply_settle(&late, NOTE, &out);
-	assert_true(holds(&out, "\"late\":true,"));
+	assert_true(buf_ok(&out));
+	assert_true(has(&out, "\"late\":true,"));
 	buf_reset(&out);
 	late.loss.what = LOSS_TORN_TAIL;
 	reply_settle(&late, NOTE, &out);
@@ -177,7 +245,7 @@ static void test_settle(void **state)
 /* Semantics 7: the same reply byte for byte, also after a restart, when all there is is the entry as it was read back. */
 static void test_same_bytes_after_restart(void **state)
 {
-	static const enum entry_kind kinds[] = { ENTRY_DECISION, ENTRY_SETTLE, ENTRY_LOSS };
+	static const enum entry_kind kinds[] = { ENTRY_DECISION, ENTRY_CLAIM, ENTRY_SETTLE, ENTRY_LOSS };
 	struct buf line = BUF_MAX(1 << 20), before = BUF_MAX(1 << 20), after = BUF_MAX(1 << 20);
 	struct dice *d = calloc(1, sizeof(*d));
 	int checked = 0;
@@ -185,13 +253,13 @@ static void test_same_bytes_after_restart(void **state)
 	(void)state;
 	assert_non_null(d);
 	d->s = 521288629;
-	for (int i = 0; i < 1500; i++) {
-		void (*reply)(const struct entry *, struct str, struct buf *) = i % 3 ? reply_settle : reply_decide;
+	for (int i = 0; i < 2000; i++) {
+		void (*reply)(const struct entry *, struct str, struct buf *) = i % 4 > 1 ? reply_settle : reply_decide;
 		struct entry_parsed p;
 		struct json *j;
 		struct entry e;
 
-		random_entry(d, kinds[i % 3], &e);
+		random_entry(d, kinds[i % 4], &e);
 		buf_reset(&line);
 		buf_reset(&before);
 		buf_reset(&after);
@@ -209,7 +277,7 @@ static void test_same_bytes_after_restart(void **state)
 		entry_parsed_done(&p);
 		checked++;
 	}
-	assert_true(checked > 800);
+	assert_true(checked > 1200);
 	buf_done(&line);
 	buf_done(&before);
 	buf_done(&after);
@@ -254,10 +322,13 @@ static void test_sessions(void **state)
 {
 	struct reply_open o = { .session = 7, .seq = 7, .expires = DAY_NS, .lease_ns = 60 * NS_PER_SEC, .mode = STR("enforce") };
 	static const uint64_t open[] = { 9, 11 };
-	static const struct reply_review reviews[] = { { 10, DAY_NS }, { 12, DAY_NS } };
+	static const struct reply_review reviews[] = { { 10, DAY_NS, CARD_PENDING }, { 12, 0, CARD_SPENT }, { 13, 0, CARD_SKIPPED } };
+	static const struct stick_fact denials[] = { { STICK_TREE, { "net", 3 }, { "no-net", 6 } }, { STICK_SESSION, { "fs\"", 3 }, { "r", 1 } } };
+	static const struct breaker_row breakers[] = { { .id = { "web", 3 }, .mode = BREAKER_OPEN, .until = DAY_NS },
+						       { .id = { "web", 3 }, .tool = { "page.fetch", 10 }, .mode = BREAKER_HALF_OPEN } };
 	struct reply_state s = { .session = 7, .agent = STR("local"), .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2,
 				 .ledgers = draws, .n_ledgers = 1, .currency = STR("USD"), .open = open, .n_open = 2, .reviews = reviews,
-				 .n_reviews = 2 };
+				 .n_reviews = 3, .denials = denials, .n_denials = 2, .breakers = breakers, .n_breakers = 2 };
 	static const struct reply_session rows[] = {
 		{ .session = 7, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2, .reservations = 1 },
 		{ .session = 8, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .ended = { "stale", 5 }, .reviews = 1 },
@@ -281,7 +352,10 @@ static void test_sessions(void **state)
 	check(&out, "{\"v\":1,\"op\":\"session.state\",\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
 		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"remaining\":{\"run\":{\"used\":\"4.997\",\"remaining\":\"0.003\","
 		    "\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"}},\"open\":[\"d_9\",\"d_11\"],\"reviews\":[{\"review\":"
-		    "\"r_10\",\"expires\":\"" DAY "\"},{\"review\":\"r_12\",\"expires\":\"" DAY "\"}],\"denials\":[],\"breakers\":[]}");
+		    "\"r_10\",\"state\":\"pending\",\"expires\":\"" DAY "\"},{\"review\":\"r_12\",\"state\":\"resumed\",\"expires\":null},{\"review\":"
+		    "\"r_13\",\"state\":\"skipped\",\"expires\":null}],\"denials\":[{\"tool\":\"net\",\"rule\":\"no-net\",\"sticky\":\"tree\"},{\"tool\":"
+		    "\"fs\\\"\",\"rule\":\"r\",\"sticky\":\"session\"}],\"breakers\":[{\"breaker\":\"web\",\"state\":\"open\",\"until\":\"" DAY
+		    "\"},{\"breaker\":\"web\",\"tool\":\"page.fetch\",\"state\":\"half_open\",\"until\":null}]}");
 	buf_reset(&out);
 	reply_session_list(rows, 2, true, &out);
 	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[{\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
@@ -328,6 +402,79 @@ static void test_daemon(void **state)
 	buf_done(&out);
 }
 
+/* ---- operator door ---- */
+
+static const struct ask asks[] = { { REASON_LOOP_REPEAT, { NULL, 0 } }, { REASON_RULE, { "writes", 6 } } };
+static const struct reply_before before[] = {
+	{ .decision = 40, .tool = { "page.fetch", 10 }, .answer = VERDICT_ALLOW, .outcome = OUTCOME_ERROR, .now = DAY_NS },
+	{ .decision = 41, .tool = { "page.fetch", 10 }, .answer = VERDICT_UNSET, .outcome = OUTCOME_NONE, .now = DAY_NS },
+};
+static const struct reply_card cards[] = {
+	{ .review = 56, .session = 7, .agent = { "local", 5 }, .tool = { "mail.send", 9 }, .mode = CARD_PENDING, .opened = DAY_NS, .expires = DAY_NS,
+	  .asks = asks, .n_asks = 2, .message = { "3 of 3", 6 }, .has_numbers = true, .unit = UNIT_MONEY, .counter = 1500000000, .limit = MONEY_PER_UNIT,
+	  .currency = { "USD", 3 }, .args = { "{\"to\":\"a\xff\"}", 11 }, .args_bytes = 70000, .args_mac = { 0xab }, .money = 2000000, .tokens = 1200, .joined = 2,
+	  .before = before, .n_before = 2 },
+	{ .review = 57, .session = 7, .agent = { "local", 5 }, .tool = { "mail.send", 9 }, .mode = CARD_SPENT, .opened = DAY_NS,
+	  .operator = { "ann", 3 }, .reason = { "go", 2 } },
+};
+#define CARD_56                                                                                                                                   \
+	"\"r_56\",\"session\":\"s_7\",\"agent\":\"local\",\"tool\":\"mail.send\",\"state\":\"pending\",\"opened\":\"" DAY "\",\"expires\":\"" DAY           \
+	"\",\"asks\":[{\"code\":\"loop_repeat\",\"rule\":null},{\"code\":\"rule\",\"rule\":\"writes\"}],\"reason\":{\"message\":\"3 of 3\",\"counter\":\"1.5\","     \
+	"\"limit\":\"1\",\"unit\":\"USD\"},\"args\":\"{\\\"to\\\":\\\"a?\\\"}\",\"args_bytes\":70000,\"args_mac\":"                                                                   \
+	"\"ab00000000000000000000000000000000000000000000000000000000000000\",\"money\":\"0.002\",\"tokens\":1200,\"joined\":2,\"operator\":null,"   \
+	"\"operator_reason\":null,\"before\":[{\"decision\":\"d_40\",\"tool\":\"page.fetch\",\"verdict\":\"allow\",\"outcome\":\"error\",\"now\":\"" DAY               \
+	"\"},{\"decision\":\"d_41\",\"tool\":\"page.fetch\",\"verdict\":\"deny\",\"outcome\":null,\"now\":\"" DAY "\"}]}"
+#define CARD_57                                                                                                                                   \
+	"\"r_57\",\"session\":\"s_7\",\"agent\":\"local\",\"tool\":\"mail.send\",\"state\":\"spent\",\"opened\":\"" DAY "\",\"expires\":null,"           \
+	"\"asks\":[],\"reason\":{\"message\":\"\"},\"args\":null,\"args_bytes\":0,\"args_mac\":\"0000000000000000000000000000000000000000000000000000000000000000\","   \
+	"\"money\":\"0\",\"tokens\":0,\"joined\":0,\"operator\":\"ann\",\"operator_reason\":\"go\",\"before\":[]}"
+
+static void test_cards(void **state)
+{
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_review_list(cards, 2, true, &out);
+	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[{\"review\":" CARD_56 ",{\"review\":" CARD_57 "],\"more\":true}");
+	buf_reset(&out);
+	reply_review_list(NULL, 0, false, &out);
+	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[],\"more\":false}");
+	buf_reset(&out);
+	reply_review_show(&cards[0], &out);
+	check(&out, "{\"v\":1,\"op\":\"review.show\",\"review\":" CARD_56);
+	buf_done(&out);
+}
+
+static void test_signed_ops(void **state)
+{
+	struct policy_problem rows[] = { { .warning = true, .line = 3, .column = 5, .msg = "an alias \"x\"" }, { .line = 9, .column = 1, .msg = "cut short?" } };
+	struct policy_report rep = { .file = "/etc/pawl.yaml", .rows = rows, .n = 2, .errors = 1 };
+	uint8_t nonce[32] = { 1, [31] = 0xff };
+	struct buf out = BUF_MAX(1 << 20);
+
+	(void)state;
+	reply_nonce(nonce, DAY_NS, &out);
+	check(&out, "{\"v\":1,\"op\":\"nonce\",\"nonce\":\"01000000000000000000000000000000000000000000000000000000000000ff\",\"expires\":\"" DAY "\"}");
+	buf_reset(&out);
+	reply_review_resolve(56, CARD_RESUMED, 60, &out);
+	check(&out, "{\"v\":1,\"op\":\"review.resolve\",\"review\":\"r_56\",\"state\":\"resumed\",\"log\":{\"seq\":60}}");
+	buf_reset(&out);
+	reply_session_abort(7, 61, &out);
+	check(&out, "{\"v\":1,\"op\":\"session.abort\",\"session\":\"s_7\",\"log\":{\"seq\":61}}");
+	buf_reset(&out);
+	reply_breaker_reset(STR("web"), 62, &out);
+	check(&out, "{\"v\":1,\"op\":\"breaker.reset\",\"breaker\":\"web\",\"log\":{\"seq\":62}}");
+	buf_reset(&out);
+	reply_policy_reload(false, &rep, 63, &out);
+	check(&out, "{\"v\":1,\"op\":\"policy.reload\",\"loaded\":false,\"problems\":[\"/etc/pawl.yaml:3:5: warning: "
+		    "an alias \\\"x\\\"\",\"/etc/pawl.yaml:9:1: error: cut short?\"],\"log\":{\"seq\":63}}");
+	buf_reset(&out);
+	rep.n = 0;
+	reply_policy_reload(true, &rep, 64, &out);
+	check(&out, "{\"v\":1,\"op\":\"policy.reload\",\"loaded\":true,\"problems\":[],\"log\":{\"seq\":64}}");
+	buf_done(&out);
+}
+
 /* A reply that does not fit has failed; it is never sent in part. */
 static void test_too_large(void **state)
 {
@@ -346,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_decide),	 cmocka_unit_test(test_tightest), cmocka_unit_test(test_unavailable),
 		cmocka_unit_test(test_settle),	 cmocka_unit_test(test_same_bytes_after_restart), cmocka_unit_test(test_error),
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_daemon),	  cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_claim_and_review_state), cmocka_unit_test(test_review_wait), cmocka_unit_test(test_cards),
+		cmocka_unit_test(test_signed_ops),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

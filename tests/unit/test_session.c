@@ -1,6 +1,9 @@
 /* tests/unit/test_session.c - token buckets, the table of live sessions, leases that any message renews. */
 #include "daemon/session.h"
+#include "daemon/log/entry.h"
 #include "daemon/pending.h"
+#include "tests/support/fail_malloc.h"
+#include "tests/support/random_entry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,12 +202,60 @@ static void test_pending_copies(void **unused)
 	free(w);
 }
 
+/* Every kind, all of its texts and rows: what they were copied from is wiped, and the copy still renders to the same line. */
+static void test_pending_copies_every_kind(void **unused)
+{
+	struct dice *d = calloc(1, sizeof(*d));
+	struct buf before = BUF_MAX(1 << 20), after = BUF_MAX(1 << 20);
+	int checked = 0;
+
+	(void)unused;
+	assert_non_null(d);
+	d->s = 123456789;
+	for (int i = 0; i < 2000; i++) {
+		struct pending *p;
+		struct entry e;
+
+		random_entry(d, 1 + (unsigned)i % (ENTRY_KIND_COUNT - 1), &e);
+		buf_reset(&before);
+		buf_reset(&after);
+		entry_render(&e, &before);
+		p = pending_entry(&e, d);
+		assert_non_null(p);
+		memset(d->text, '!', sizeof(d->text));
+		memset(d->draws, 0xee, sizeof(d->draws));
+		memset(d->charges, 0xee, sizeof(d->charges));
+		memset(d->breakers, 0xee, sizeof(d->breakers));
+		memset(&e, 0xee, sizeof(e));
+		entry_render(&p->e, &after);
+		if (buf_ok(&before) != buf_ok(&after) || !str_eq(buf_str(&before), buf_str(&after)))
+			fail_msg("\n%.*s\n%.*s", STR_ARG(buf_str(&before)), STR_ARG(buf_str(&after)));
+		assert_true(p->seq == p->e.seq && p->cookie == d);
+		checked += buf_ok(&before);
+		free(p);
+	}
+	assert_true(checked > 1900);
+	buf_done(&before);
+	buf_done(&after);
+	free(d);
+}
+
+static void test_pending_no_memory(void **unused)
+{
+	struct entry e = { .kind = ENTRY_KEY, .key = { true, STR("ann"), STR("k") } };
+
+	(void)unused;
+	fail_malloc_after(1);
+	assert_null(pending_entry(&e, NULL));
+	assert_true(fail_malloc_stop());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bucket),	       cmocka_unit_test(test_bucket_extremes),	cmocka_unit_test(test_auth),
 		cmocka_unit_test(test_table),	       cmocka_unit_test(test_sweep_and_lease),	cmocka_unit_test(test_malformed_labels),
-		cmocka_unit_test(test_pending_copies),
+		cmocka_unit_test(test_pending_copies), cmocka_unit_test(test_pending_copies_every_kind), cmocka_unit_test(test_pending_no_memory),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("session", tests, NULL, NULL);

@@ -173,7 +173,7 @@ static struct entry bad_settle(struct scene *s, int what)
 		e.settle.decision = s->denied;
 		break;
 	case BAD_SETTLE_TWICE:
-		e = settling(&s->f, s->live, s->done, s->c, USD, false);
+		e.settle.decision = s->done;
 		break; /* S9: a second settle */
 	case BAD_SETTLE_SESSION:
 		e.settle.session = s->ended;

@@ -73,7 +73,7 @@ static int equal_tokens(const struct facts *a, const struct facts *b)
 static struct facts side_facts(const struct policy *pol, const struct side *s)
 {
 	return facts(
-	    pol, (struct ask){
+	    pol, (struct asked){
 		     .tool = s->tool, .args = s->args, .call = s->call, .session = s->session, .secret = s->secret });
 }
 
@@ -97,15 +97,15 @@ static void test_same_tool_only(void **state)
 	static const uint8_t zero[16];
 	struct pb *b = equal_policy(false);
 	const struct policy *pol = pb_done(b);
-	struct facts x = facts(pol, (struct ask){ .tool = "q", .args = "{\"n\":1}" });
-	struct facts y = facts(pol, (struct ask){ .tool = "q", .args = "{\"n\":2}" });
+	struct facts x = facts(pol, (struct asked){ .tool = "q", .args = "{\"n\":1}" });
+	struct facts y = facts(pol, (struct asked){ .tool = "q", .args = "{\"n\":2}" });
 
 	(void)state;
 	assert_int_equal(equal_tokens(&x, &y), CALLHASH | REPEAT);
-	y = facts(pol, (struct ask){ .tool = "r", .args = "{\"n\":1}" });
+	y = facts(pol, (struct asked){ .tool = "r", .args = "{\"n\":1}" });
 	assert_int_equal(equal_tokens(&x, &y), CALLHASH);
 	b->pol.repeat.on = false;
-	x = facts(pol, (struct ask){ .tool = "q" });
+	x = facts(pol, (struct asked){ .tool = "q" });
 	assert_memory_equal(x.repeat, zero, 16);
 	pb_free(b);
 }
@@ -138,7 +138,7 @@ static void test_exact_bytes(void **state)
 	};
 	struct pb *b = equal_policy(true);
 	struct facts f =
-	    facts(pb_done(b), (struct ask){ .tool = "Query", .args = "{\"since\":3,\"rid\":2,\"n\":1.0}" });
+	    facts(pb_done(b), (struct asked){ .tool = "Query", .args = "{\"since\":3,\"rid\":2,\"n\":1.0}" });
 	uint8_t out[16];
 	uint64_t want = 0;
 
@@ -232,9 +232,65 @@ static void test_escaped_volatile(void **state)
 	(void)state;
 	t->n_volatile = pb_split(b, "a\"b|since", &t->volatile_paths);
 	pol = pb_done(b);
-	x = facts(pol, (struct ask){ .tool = "q", .args = "{\"n\":1,\"a\\\"b\":1,\"since\":1}" });
-	y = facts(pol, (struct ask){ .tool = "q", .args = "{\"n\":1,\"a\\\"b\":2}" });
+	x = facts(pol, (struct asked){ .tool = "q", .args = "{\"n\":1,\"a\\\"b\":1,\"since\":1}" });
+	y = facts(pol, (struct asked){ .tool = "q", .args = "{\"n\":1,\"a\\\"b\":2}" });
 	assert_int_equal(equal_tokens(&x, &y) & (SAME | KEY), SAME);
+	pb_free(b);
+}
+
+/* ---- fold_space ---- */
+
+static const struct {
+	const char *id, *a, *b;
+	int equal;
+} folds[] = {
+	{ "L13 runs of blanks", "{\"q\":\"select  1\"}", "{\"q\":\"select 1\"}", CALLHASH | SAME | REPEAT },
+	{ "L13 line ends and tabs", "{\"q\":\"a\\n\\t b\\r\\n\"}", "{\"q\":\" a b \"}", CALLHASH | SAME | REPEAT },
+	{ "vertical tab, form feed", "{\"q\":\"a\\u000bb\\fc\"}", "{\"q\":\"a b c\"}", CALLHASH | SAME | REPEAT },
+	{ "white space beyond ASCII", "{\"q\":\"a\xc2\xa0\xe2\x80\x83 b\xe3\x80\x80\"}", "{\"q\":\"a b\"}",
+	  CALLHASH | SAME | REPEAT },
+	{ "no blank is not a blank", "{\"q\":\"ab\"}", "{\"q\":\"a b\"}", CALLHASH },
+	{ "only white space", "{\"q\":\" \\n \"}", "{\"q\":\"\"}", CALLHASH | SAME | REPEAT },
+	{ "absent is not empty", "{\"q\":\"\"}", "{}", CALLHASH },
+	{ "what only looks like an escape", "{\"q\":\"a\\\\nb\"}", "{\"q\":\"a b\"}", CALLHASH },
+	{ "an escaped backslash before a line end", "{\"q\":\"a\\\\\\n b\"}", "{\"q\":\"a\\\\ b\"}",
+	  CALLHASH | SAME | REPEAT },
+	{ "quotes and text beyond ASCII stay", "{\"q\":\"\\\"\xc3\xa9\xe2\x82\xac\"}",
+	  "{\"q\":\" \\\"\xc3\xa9\xe2\x82\xac \"}", CALLHASH | SAME | REPEAT },
+	{ "a neighbour of a folded argument", "{\"q\":\"a\",\"r\":\"a  b\"}", "{\"q\":\"a\",\"r\":\"a b\"}", CALLHASH },
+	{ "below", "{\"p\":{\"q\":\"a  b\"}}", "{\"p\":{\"q\":\"a b\"}}", CALLHASH | SAME | REPEAT },
+	{ "texts of a list", "{\"q\":[\"a  b\",1]}", "{\"q\":[\"a b\",1]}", CALLHASH | SAME | REPEAT },
+	{ "inside another object it is another argument", "{\"q\":{\"q\":\"a  b\"}}", "{\"q\":{\"q\":\"a b\"}}",
+	  CALLHASH },
+	{ "with a volatile member", "{\"q\":\"a  b\",\"since\":1}", "{\"q\":\"a b\",\"since\":2}",
+	  CALLHASH | SAME | REPEAT },
+	{ "with an ignored member", "{\"q\":\"a  b\",\"rid\":1}", "{\"q\":\"a b\",\"rid\":2}", CALLHASH | REPEAT },
+	{ "keys are not folded", "{\"q\":\"a\",\"k  k\":1}", "{\"q\":\"a\",\"k k\":1}", CALLHASH },
+};
+
+/* What was asked stays what was asked: neither a retry's key nor an approval's card takes a look-alike. */
+static void test_fold_space(void **state)
+{
+	struct pb *b = pb_new();
+	struct tool *t = pb_tool(b, "q", "");
+	const struct policy *pol;
+
+	(void)state;
+	t->n_fold = pb_split(b, "q|p.q", &t->fold_paths);
+	t->n_volatile = pb_split(b, "since", &t->volatile_paths);
+	b->pol.repeat = (struct loop_repeat){ .on = true, .same_args = true, .limit = 3, .window = 50 };
+	b->pol.repeat.n_ignore = pb_split(b, "rid", &b->pol.repeat.ignore);
+	pol = pb_done(b);
+	for (size_t i = 0; i < PAWL_LEN(folds); i++) {
+		struct facts x = facts(pol, (struct asked){ .tool = "q", .args = folds[i].a });
+		struct facts y = facts(pol, (struct asked){ .tool = "q", .args = folds[i].b });
+
+		if (equal_tokens(&x, &y) != folds[i].equal)
+			fail_msg("%s: %d, not %d", folds[i].id, equal_tokens(&x, &y), folds[i].equal);
+		x = facts(pol, (struct asked){ .tool = "other", .args = folds[i].a });
+		y = facts(pol, (struct asked){ .tool = "other", .args = folds[i].b });
+		assert_int_equal(equal_tokens(&x, &y) & SAME, 0); /* only of the tool that says so */
+	}
 	pb_free(b);
 }
 
@@ -260,9 +316,9 @@ static void test_too_many_volatile(void **state)
 	t->volatile_paths = v;
 	t->n_volatile = 65;
 	pol = pb_done(b);
-	assert_int_equal(try_facts(pol, &(struct ask){ .tool = "q", .args = "{\"k1\":1,\"k64\":1}" }, &f, &err), 0);
+	assert_int_equal(try_facts(pol, &(struct asked){ .tool = "q", .args = "{\"k1\":1,\"k64\":1}" }, &f, &err), 0);
 	(void)strcat(args, "}");
-	assert_int_equal(try_facts(pol, &(struct ask){ .tool = "q", .args = args }, &f, &err), PAWL_E_MALFORMED);
+	assert_int_equal(try_facts(pol, &(struct asked){ .tool = "q", .args = args }, &f, &err), PAWL_E_MALFORMED);
 	pb_free(b);
 }
 
@@ -274,6 +330,7 @@ int main(void)
 		cmocka_unit_test(test_exact_bytes),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_escaped_volatile),
+		cmocka_unit_test(test_fold_space),
 		cmocka_unit_test(test_too_many_volatile),
 	};
 

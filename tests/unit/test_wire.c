@@ -16,6 +16,7 @@
 #define USD STR("USD")
 #define TOKEN "abababababababababababababababababababababababababababababababab"
 #define CLIENT "0123456789abcdef0123456789abcdef"
+#define SIGNED "\"operator\":\"ann\",\"nonce\":\"" TOKEN "\",\"signature\":\"" TOKEN TOKEN "\""
 
 /* On failure nothing may have been handed out. */
 static int parse(struct str body, enum wire_door door, struct request *rq, enum wire_op *op, struct pawl_error *err)
@@ -94,7 +95,7 @@ static void test_vectors(void **state)
 		json_free(row);
 		n++;
 	}
-	assert_true(n > 300); /* a file that went missing in part must not pass */
+	assert_true(n > 480); /* a file that went missing in part must not pass */
 	free(line);
 	(void)fclose(f);
 }
@@ -112,6 +113,9 @@ static const struct sample {
 	  "{\"v\":1,\"op\":\"session.open\",\"agent\":\"local\",\"agent_token\":\"t\",\"root\":\"/srv\",\"labels\":{\"run\":\"42\"},"
 	  "\"limits\":{\"money\":\"2\",\"tokens\":5,\"calls\":6,\"time\":\"1h\"}}",
 	  " agent_token root labels labels.run limits limits.money limits.tokens limits.calls limits.time " },
+	{ OP_SESSION_OPEN, DOOR_AGENT, /* a parent and its token are there together */
+	  "{\"v\":1,\"op\":\"session.open\",\"agent\":\"local\",\"parent\":\"s_12\",\"parent_token\":\"" TOKEN "\",\"limits\":{\"money\":\"25%\"}}",
+	  " limits limits.money " },
 	{ OP_DECIDE, DOOR_AGENT,
 	  "{\"v\":1,\"op\":\"decide\",\"session\":\"s_12\",\"token\":\"" TOKEN "\",\"client\":\"" CLIENT "\",\"call\":\"c-17\",\"kind\":\"http\","
 	  "\"tool\":\"page.fetch\",\"args\":{\"url\":\"docs/a.html\"},\"estimate\":{\"money\":\"0.002\",\"tokens\":1200,"
@@ -126,12 +130,31 @@ static const struct sample {
 	  "\"money\":\"0.0017\",\"tokens\":{\"input\":900},\"currency\":\"USD\"},\"result\":{\"sha256\":\"" TOKEN "\",\"bytes\":4096},"
 	  "\"error\":{\"kind\":\"E\",\"sha256\":\"" TOKEN "\"},\"duration\":\"1.2s\"}",
 	  " cost cost.money cost.tokens cost.tokens.input cost.currency result error error.sha256 duration " },
+	{ OP_CLAIM, DOOR_AGENT,
+	  "{\"v\":1,\"op\":\"claim\",\"session\":\"s_12\",\"token\":\"" TOKEN "\",\"client\":\"" CLIENT "\",\"call\":\"c-17\",\"review\":\"r_56\","
+	  "\"kind\":\"http\",\"tool\":\"page.fetch\",\"args\":{\"url\":\"docs/a.html\"},\"estimate\":{\"money\":\"0.002\",\"tokens\":1200,"
+	  "\"currency\":\"USD\"},\"limits\":{\"money\":\"0.50\",\"repeat\":3,\"lease\":\"30s\"}}",
+	  " kind args.url estimate estimate.money estimate.tokens estimate.currency limits limits.money limits.repeat limits.lease " },
+	{ OP_REVIEW_WAIT, DOOR_AGENT, "{\"v\":1,\"op\":\"review.wait\",\"session\":\"s_12\",\"token\":\"" TOKEN "\",\"review\":\"r_56\",\"wait\":\"30s\"}",
+	  " wait " },
 	{ OP_SESSION_STATE, DOOR_AGENT, "{\"v\":1,\"op\":\"session.state\",\"session\":\"s_12\",\"token\":\"" TOKEN "\"}", "" },
 	{ OP_SESSION_CLOSE, DOOR_AGENT, "{\"v\":1,\"op\":\"session.close\",\"session\":\"s_12\",\"token\":\"" TOKEN "\"}", "" },
 	{ OP_HEARTBEAT, DOOR_AGENT, "{\"v\":1,\"op\":\"heartbeat\",\"session\":\"s_12\",\"token\":\"" TOKEN "\"}", "" },
 	{ OP_STATUS, DOOR_OPERATOR, "{\"v\":1,\"op\":\"status\"}", "" },
 	{ OP_SESSION_LIST, DOOR_OPERATOR, "{\"v\":1,\"op\":\"session.list\",\"after\":\"s_3\",\"limit\":10}", " after limit " },
 	{ OP_POLICY_SHOW, DOOR_OPERATOR, "{\"v\":1,\"op\":\"policy.show\"}", "" },
+	{ OP_NONCE, DOOR_OPERATOR, "{\"v\":1,\"op\":\"nonce\"}", "" },
+	{ OP_REVIEW_LIST, DOOR_OPERATOR, "{\"v\":1,\"op\":\"review.list\",\"session\":\"s_12\",\"all\":true,\"after\":\"r_3\",\"limit\":10}",
+	  " session all after limit " },
+	{ OP_REVIEW_SHOW, DOOR_OPERATOR, "{\"v\":1,\"op\":\"review.show\",\"review\":\"r_56\"}", "" },
+	{ OP_REVIEW_RESOLVE, DOOR_OPERATOR,
+	  "{\"v\":1,\"op\":\"review.resolve\",\"review\":\"r_56\",\"action\":\"abort\",\"reason\":\"a runaway\",\"tree\":true," SIGNED "}", " reason tree " },
+	{ OP_SESSION_ABORT, DOOR_OPERATOR, "{\"v\":1,\"op\":\"session.abort\",\"session\":\"s_12\",\"reason\":\"a runaway\",\"tree\":true," SIGNED "}",
+	  " reason tree " },
+	{ OP_BREAKER_RESET, DOOR_OPERATOR,
+	  "{\"v\":1,\"op\":\"breaker.reset\",\"breaker\":\"web\",\"session\":\"s_12\",\"owner\":\"local\",\"tool\":\"page.fetch\",\"reason\":\"mended\"," SIGNED "}",
+	  " session owner tool reason " },
+	{ OP_POLICY_RELOAD, DOOR_OPERATOR, "{\"v\":1,\"op\":\"policy.reload\"," SIGNED "}", "" },
 };
 
 enum how { PUT, DROP, TWICE };
@@ -256,6 +279,8 @@ static bool is_fine(const char *path, const char *what)
 		{ "agent", "nan as text" }, { "agent_token", "nan as text" }, { "call", "nan as text" }, { "model", "nan as text" },
 		{ "error.kind", "nan as text" }, { "labels.run", "nan as text" }, { "labels.run", "empty text" },
 		{ "tool", "nan as text" }, /* a tool may be called nan */
+		{ "operator", "nan as text" }, { "owner", "nan as text" }, { "breaker", "nan as text" }, { "reason", "nan as text" },
+		{ "reason", "empty text" }, { "all", "true" }, { "all", "false" }, { "tree", "true" }, { "tree", "false" },
 	};
 
 	for (size_t i = 0; i < PAWL_LEN(rows); i++)
@@ -303,7 +328,8 @@ static void spoil_all(const struct sample *s, const struct json *doc, const stru
 		const struct json *v = json_iter_value(it);
 
 		(void)snprintf(path, sizeof(path), "%s%.*s", here, STR_ARG(json_iter_key(it)));
-		if (strcmp(path, "kind") != 0 || listed(s->optional, path)) { /* of an llm call without kind the model is at fault */
+		/* of an llm call without kind the model is at fault, of a child without parent the token, and the other way round */
+		if ((strcmp(path, "kind") != 0 && strncmp(path, "parent", 6) != 0) || listed(s->optional, path)) {
 			spoil_member(s, doc, path, v, here);
 			(*n)++;
 		}
@@ -329,7 +355,7 @@ static void test_every_field_spoiled_B07_S9_U14(void **state)
 		spoil_all(s, doc, doc, "", &fields);
 		json_free(doc);
 	}
-	assert_int_equal(fields, 84); /* a field added to a table must be added to its sample */
+	assert_int_equal(fields, 157); /* a field added to a table must be added to its sample */
 }
 
 /* ---- what a good request yields ---- */
@@ -339,7 +365,6 @@ static void check_decide(const struct request *rq)
 	uint8_t token[32], client[16] = { 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef };
 
 	memset(token, 0xab, sizeof(token));
-	assert_int_equal(rq->op, OP_DECIDE);
 	assert_int_equal(rq->session, 12);
 	assert_memory_equal(rq->token, token, 32);
 	assert_memory_equal(rq->call.client, client, 16);
@@ -352,7 +377,7 @@ static void check_decide(const struct request *rq)
 	assert_int_equal(rq->call.limits.money, 500000000);
 	assert_int_equal(rq->call.limits.repeat, 3);
 	assert_int_equal(rq->call.limits.lease_ns, 30 * NS_PER_SEC);
-	assert_int_equal(rq->wait_ns, NS_PER_SEC);
+	assert_int_equal(rq->wait_ns, rq->op == OP_DECIDE ? NS_PER_SEC : 0);
 }
 
 static void check_settle(const struct request *rq)
@@ -378,7 +403,7 @@ static void check_open(const struct request *rq)
 	const struct request_open *o = &rq->open;
 
 	assert_true(str_is(o->agent, "local") && str_is(o->agent_token, "t") && str_is(o->root, "/srv"));
-	assert_null(o->parent.p);
+	assert_true(o->parent == 0 && !o->has_parent_token && o->share_percent == 0);
 	assert_true(str_is(json_string(json_get(o->labels, "run")), "42"));
 	for (int u = 0; u < UNIT_COUNT; u++)
 		assert_true(o->has_limit[u]);
@@ -386,6 +411,50 @@ static void check_open(const struct request *rq)
 	assert_int_equal(o->limit[UNIT_TOKENS], 5);
 	assert_int_equal(o->limit[UNIT_CALLS], 6);
 	assert_int_equal(o->limit[UNIT_TIME], 3600 * NS_PER_SEC);
+}
+
+static void check_child(const struct request_open *o)
+{
+	uint8_t token[32];
+
+	memset(token, 0xab, sizeof(token));
+	assert_int_equal(o->parent, 12);
+	assert_true(o->has_parent_token);
+	assert_memory_equal(o->parent_token, token, 32);
+	assert_int_equal(o->share_percent, 25);
+	assert_false(o->has_limit[UNIT_MONEY]); /* a share is no amount */
+}
+
+static void check_signed(const struct request *rq)
+{
+	const struct request_operator *by = &rq->by;
+	uint8_t bytes[64];
+
+	memset(bytes, 0xab, sizeof(bytes));
+	assert_true(str_is(by->operator, "ann"));
+	assert_memory_equal(by->nonce, bytes, 32);
+	assert_memory_equal(by->signature, bytes, 64);
+	assert_int_equal(by->action, rq->op == OP_REVIEW_RESOLVE ? RESOLVE_ABORT : RESOLVE_CLOSE); /* never "resume" by default */
+	assert_int_equal(rq->review, rq->op == OP_REVIEW_RESOLVE ? 56 : 0);
+	assert_int_equal(by->tree, rq->op == OP_REVIEW_RESOLVE || rq->op == OP_SESSION_ABORT);
+	assert_true(str_is(by->reason, rq->op == OP_POLICY_RELOAD ? "" : rq->op == OP_BREAKER_RESET ? "mended" : "a runaway"));
+	assert_int_equal(rq->session, rq->op == OP_SESSION_ABORT || rq->op == OP_BREAKER_RESET ? 12 : 0);
+	if (rq->op == OP_BREAKER_RESET)
+		assert_true(str_is(by->breaker, "web") && str_is(by->owner, "local") && str_is(by->tool, "page.fetch"));
+}
+
+static void check_reviews(const struct request *rq)
+{
+	if (rq->op == OP_CLAIM || rq->op == OP_REVIEW_WAIT || rq->op == OP_REVIEW_SHOW)
+		assert_int_equal(rq->review, 56);
+	if (rq->op == OP_REVIEW_WAIT)
+		assert_true(rq->session == 12 && rq->wait_ns == 30 * NS_PER_SEC);
+	if (rq->op == OP_REVIEW_LIST)
+		assert_true(rq->session == 12 && rq->by.all && rq->after == 3 && rq->list_limit == 10);
+	if (wire_op_signed(rq->op))
+		check_signed(rq);
+	else
+		assert_null(rq->by.operator.p);
 }
 
 static void test_values(void **state)
@@ -400,11 +469,14 @@ static void test_values(void **state)
 		assert_int_equal(op, samples[i].op);
 		if (op == OP_DECIDE && rq.call.kind == CALL_LLM)
 			assert_true(str_is(rq.call.model, "gpt-5"));
-		else if (op == OP_DECIDE)
+		else if (op == OP_DECIDE || op == OP_CLAIM)
 			check_decide(&rq);
+		check_reviews(&rq);
 		if (op == OP_SETTLE)
 			check_settle(&rq);
-		if (op == OP_SESSION_OPEN)
+		if (op == OP_SESSION_OPEN && rq.open.parent)
+			check_child(&rq.open);
+		else if (op == OP_SESSION_OPEN)
 			check_open(&rq);
 		if (op == OP_SESSION_LIST) {
 			assert_int_equal(rq.after, 3);
@@ -444,6 +516,97 @@ static void test_defaults(void **state)
 	assert_int_equal(rq.after, 0);
 	assert_int_equal(rq.list_limit, 100);
 	request_done(&rq);
+}
+
+/* ---- what an operator signed ---- */
+
+#define HEX_32 "efefefefefefefefefefefefefefefefefefefefefefefefefefefefefefefef"
+static const struct {
+	const char *name, *text, *want; /* want: behind the first line; NULL: nothing to sign */
+	enum wire_door door;
+} signed_rows[] = {
+	{ "sorted, without blanks, less the signature",
+	  " {\"op\": \"policy.reload\", \"signature\":\"" TOKEN TOKEN "\",\"operator\":\"ann\", \"v\": 1,\"nonce\":\"" HEX_32 "\"}\n",
+	  "{\"nonce\":\"" HEX_32 "\",\"op\":\"policy.reload\",\"operator\":\"ann\",\"v\":1}", DOOR_OPERATOR },
+	{ "every member, as it was sent",
+	  "{\"v\":1,\"op\":\"review.resolve\",\"review\":\"r_56\",\"action\":\"abort\",\"reason\":\"\\u006eo \\u2028\\\"\",\"tree\":true,\"operator\":\"ann\",\"nonce\":\"" HEX_32
+	  "\",\"signature\":\"" TOKEN TOKEN "\"}",
+	  "{\"action\":\"abort\",\"nonce\":\"" HEX_32 "\",\"op\":\"review.resolve\",\"operator\":\"ann\",\"reason\":\"no \xe2\x80\xa8\\\"\",\"review\":\"r_56\","
+	  "\"tree\":true,\"v\":1}",
+	  DOOR_OPERATOR },
+	{ "what is null is said too",
+	  "{\"v\":1,\"op\":\"session.abort\",\"session\":\"s_12\",\"reason\":null,\"operator\":\"ann\",\"nonce\":\"" HEX_32 "\",\"signature\":\"" TOKEN TOKEN "\"}",
+	  "{\"nonce\":\"" HEX_32 "\",\"op\":\"session.abort\",\"operator\":\"ann\",\"reason\":null,\"session\":\"s_12\",\"v\":1}", DOOR_OPERATOR },
+	{ "a text that names the member stays",
+	  "{\"v\":1,\"op\":\"breaker.reset\",\"breaker\":\"signature\",\"reason\":\"signature\",\"operator\":\"signature\",\"nonce\":\"" HEX_32 "\",\"signature\":\"" TOKEN
+	  TOKEN "\"}",
+	  "{\"breaker\":\"signature\",\"nonce\":\"" HEX_32 "\",\"op\":\"breaker.reset\",\"operator\":\"signature\",\"reason\":\"signature\",\"v\":1}", DOOR_OPERATOR },
+	{ "reading is not signed", "{\"v\":1,\"op\":\"review.list\"}", NULL, DOOR_OPERATOR },
+	{ "an agent signs nothing", "{\"v\":1,\"op\":\"hello\"}", NULL, DOOR_AGENT },
+};
+
+static void test_signed_bytes(void **state)
+{
+	static const char first[] = "pawl-operator/v1\n";
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(signed_rows); i++) {
+		struct buf out = BUF_MAX(1 << 16);
+		const char *want = signed_rows[i].want;
+		struct pawl_error err;
+		struct request rq;
+		enum wire_op op;
+
+		if (parse(str_of(signed_rows[i].text), signed_rows[i].door, &rq, &op, &err) != 0)
+			fail_msg("%s: %s: %s", signed_rows[i].name, err.field, err.msg);
+		assert_int_equal(wire_op_signed(op), want != NULL);
+		wire_signed_bytes(&rq, &out);
+		if (buf_ok(&out) != (want != NULL))
+			fail_msg("%s: signed or not", signed_rows[i].name);
+		if (want && (out.n != strlen(first) + strlen(want) || memcmp(out.p, first, strlen(first)) != 0 ||
+			     memcmp(out.p + strlen(first), want, strlen(want)) != 0))
+			fail_msg("%s:\n%.*s\n%s%s", signed_rows[i].name, STR_ARG(buf_str(&out)), first, want);
+		request_done(&rq);
+		buf_done(&out);
+	}
+}
+
+/* Two requests that differ anywhere but in the signature never have the same bytes: nothing can be moved from one to another. */
+static void test_signed_bytes_tell_apart(void **state)
+{
+	static const char *const rows[] = {
+		"\"op\":\"review.resolve\",\"review\":\"r_5\",\"action\":\"resume\"",
+		"\"op\":\"review.resolve\",\"review\":\"r_6\",\"action\":\"resume\"",
+		"\"op\":\"review.resolve\",\"review\":\"r_5\",\"action\":\"skip\"",
+		"\"op\":\"review.resolve\",\"review\":\"r_5\",\"action\":\"abort\"",
+		"\"op\":\"review.resolve\",\"review\":\"r_5\",\"action\":\"abort\",\"tree\":true",
+		"\"op\":\"review.resolve\",\"review\":\"r_5\",\"action\":\"resume\",\"reason\":\"x\"",
+		"\"op\":\"session.abort\",\"session\":\"s_5\"",
+		"\"op\":\"session.abort\",\"session\":\"s_5\",\"tree\":true",
+		"\"op\":\"breaker.reset\",\"breaker\":\"s_5\"",
+		"\"op\":\"breaker.reset\",\"breaker\":\"s_5\",\"tool\":\"t\"",
+		"\"op\":\"policy.reload\"",
+	};
+	struct buf seen[PAWL_LEN(rows)];
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		char text[1024];
+		struct pawl_error err;
+		struct request rq;
+		enum wire_op op;
+		int n = snprintf(text, sizeof(text), "{\"v\":1,%s," SIGNED "}", rows[i]);
+
+		assert_int_equal(parse((struct str){ text, (size_t)n }, DOOR_OPERATOR, &rq, &op, &err), 0);
+		buf_init(&seen[i], 1 << 16);
+		wire_signed_bytes(&rq, &seen[i]);
+		assert_true(buf_ok(&seen[i]));
+		request_done(&rq);
+		for (size_t k = 0; k < i; k++)
+			assert_false(str_eq(buf_str(&seen[k]), buf_str(&seen[i])));
+	}
+	for (size_t i = 0; i < PAWL_LEN(rows); i++)
+		buf_done(&seen[i]);
 }
 
 /* An estimate is rounded up, never down: a price below a nano-unit is not free. */
@@ -627,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_values),	      cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_rounding),      cmocka_unit_test(test_op_of_refused),
 		cmocka_unit_test(test_messages),      cmocka_unit_test(test_size),
+		cmocka_unit_test(test_signed_bytes),  cmocka_unit_test(test_signed_bytes_tell_apart),
 		cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_speed),
 	};
 

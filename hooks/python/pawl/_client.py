@@ -1,4 +1,4 @@
-"""Sessions: opening, asking, settling, renewing, closing; with and without asyncio.
+"""Sessions: opening, settling, renewing, closing; with and without asyncio. (Asking is _asking.py's.)
 
 Owns the session's id and token. Sockets are _door's business, bytes are _wire's, meaning is _proto's. Holds no policy
 and remembers no failure: a pawld that comes back is asked again with the next call.
@@ -11,7 +11,6 @@ import atexit
 import contextvars
 import logging
 import os
-import re
 import threading
 import time
 import weakref
@@ -20,21 +19,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from . import _money, _process, _proto
+from ._asking import Asking
 from ._door import TIMEOUT, Door
-from ._encode import encode_args
 from ._keeper import keeper
-from ._money import Cost, Money
+from ._money import Cost
 from ._proto import Permit
-from .errors import Denied, PawlError, ProtocolError, Unavailable
+from ._question import session_limits
+from .errors import Denied, PawlError, Unavailable
 from .reasons import ReasonCode
 
 log = logging.getLogger("pawl")
 
-GIVE_BACK = 1.0  # seconds a cancelled task may be held up by learning what became of its question
 SETTLE_TIMEOUT = 2.0  # seconds, twice; it runs when the body has ended, so it must not hold a caller up for long
-KINDS = ("tool", "llm", "delegate", "http", "code")
 OUTCOMES = ("ok", "error", "cancelled", "not_run")
-TOOL_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}", re.ASCII)
 _ENDED = {ReasonCode.SESSION_CLOSED, ReasonCode.STALE_SESSION, ReasonCode.UNAUTHENTICATED, ReasonCode.SESSION_ABORTED}
 
 # ---- sessions ----
@@ -45,7 +42,7 @@ _entered: set[Session] = set()  # inside a `with` somewhere in this process
 _default: Session | None = None
 
 
-class Session:
+class Session(Asking):
     """One run of one agent: its budgets, loops and denials.
 
     `Session.open(…)` opens at once; `Session(…)` at the first use or on entering `with` or `async with`. Inside the
@@ -63,16 +60,22 @@ class Session:
         limits: Mapping[str, Any] | None = None,
         socket: str | os.PathLike[str] | None = None,
         timeout: float = TIMEOUT,
+        parent: Session | None = None,
     ) -> None:
+        if parent is not None and not isinstance(parent, Session):
+            raise TypeError(f"parent must be a pawl.Session, not {type(parent).__name__}")
+        if parent is not None and socket is not None:
+            raise ValueError("a child session is at its parent's socket")
         _money.span_text(timeout, "timeout")
         self._door = Door(socket, float(timeout))
         self._fields: dict[str, Any] = {
             "agent": agent,
             "agent_token": agent_token,
-            "root": os.path.abspath(os.fspath(root if root is not None else ".")),
+            "root": None if root is None and parent is not None else os.path.abspath(os.fspath(root or ".")),
             "labels": dict(labels) if labels else None,
-            "limits": session_limits(limits),
+            "limits": session_limits(limits, parent is not None),
         }
+        self.parent = parent
         self.agent = agent
         self.id: str | None = None
         self.expires: str | None = None
@@ -104,8 +107,43 @@ class Session:
             return self
         with self._lock():
             if self._token is None:
-                self._accept(self._door.call("session.open", self._fields))
+                self._accept(self._door.call("session.open", self._below()))
         return self
+
+    def _below(self) -> dict[str, Any]:
+        if self.parent is None:
+            return self._fields
+        above = self.parent._opened()
+        self._door = Door(above._door.path, self._door.timeout)
+        self._door.path_from = above._door.path_from
+        return {**self._fields, "parent": above.id, "parent_token": above._token}
+
+    def child(
+        self,
+        agent: str | None = None,
+        *,
+        agent_token: str | None = None,
+        root: str | os.PathLike[str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Session:
+        """A session below this one, for a sub-agent: it shares loops, denials and budgets, and ends with this one.
+
+        limits only tighten; `money` may be a share of what this session has left when the child opens: "25%". Agent
+        (with its token), root and time-out are this session's unless given. Opens as Session() does.
+        """
+        if agent is None:
+            agent, agent_token = self.agent, agent_token or self._fields["agent_token"]
+        return Session(
+            agent,
+            agent_token=agent_token,
+            root=root,
+            labels=labels,
+            limits=limits,
+            timeout=self._door.timeout if timeout is None else timeout,
+            parent=self,
+        )
 
     async def _aopened(self) -> Self:
         # Once a session, so a thread is cheap enough, and the lock that threads share stays the only one.
@@ -152,8 +190,8 @@ class Session:
         self._leaving()
         try:
             self.close()
-        except PawlError as why:  # the work is done, and what was reserved is charged anyway when the lease ends
-            log.warning("%r was not closed: %s", self, why)
+        except PawlError as why:
+            self._not_closed(why)
 
     async def __aenter__(self) -> Self:
         await self._aopened()
@@ -166,7 +204,12 @@ class Session:
         try:
             await self.aclose()
         except PawlError as why:
-            log.warning("%r was not closed: %s", self, why)
+            self._not_closed(why)
+
+    def _not_closed(self, why: PawlError) -> None:
+        """No error: the work is done, and what was reserved is charged anyway when the lease ends."""
+        over = isinstance(why, Denied) and why.code in _ENDED  # by a person, or with its parent
+        log.log(logging.DEBUG if over else logging.WARNING, "%r was not closed: %s", self, why)
 
     def _entering(self) -> Self:
         _current.set((self, _current.get()))
@@ -178,83 +221,6 @@ class Session:
         top = _current.get()
         if top is not None and top[0] is self:
             _current.set(top[1])
-
-    # -- asking
-
-    def ask(
-        self,
-        tool: str,
-        args: dict[str, Any],
-        *,
-        call: str | None = None,
-        kind: str = "tool",
-        model: str | None = None,
-        estimate: Cost | None = None,
-        limits: Mapping[str, Any] | None = None,
-    ) -> Permit:
-        """A Permit, or Denied, ReviewPending, Unavailable. The guarded work may start only once this has returned."""
-        fields = _question(tool, args, call, kind, model, estimate, limits)
-        self._opened()
-        return self._permit(self._door.call("decide", self._mine(fields), tool=tool), fields)
-
-    async def aask(
-        self,
-        tool: str,
-        args: dict[str, Any],
-        *,
-        call: str | None = None,
-        kind: str = "tool",
-        model: str | None = None,
-        estimate: Cost | None = None,
-        limits: Mapping[str, Any] | None = None,
-    ) -> Permit:
-        """The same. Cancelled while it waits, it gives back what it may have been granted: docs/python.md."""
-        fields = _question(tool, args, call, kind, model, estimate, limits)
-        await self._aopened()
-        mine, sent = self._mine(fields), threading.Event()
-        try:
-            got = await self._door.acall("decide", mine, tool=tool, on_send=sent.set)
-        except asyncio.CancelledError:
-            if sent.is_set():
-                await self._shielded(self._agive_back(mine), lambda: self._give_back(mine))
-            raise
-        return self._permit(got, fields)
-
-    # The stream of a cancelled question is gone, and with it the answer. The same question, same client, same call, is
-    # not a second one (docs/wire.md, decide): an allow that is open comes again, one that is settled is never repeated.
-
-    async def _agive_back(self, question: dict[str, Any]) -> None:
-        try:
-            async with asyncio.timeout(GIVE_BACK):
-                got = await self._door.acall("decide", question, GIVE_BACK, question["tool"])
-                await self.asettle(self._permit(got, question), "not_run")
-        except Exception as e:  # also every no: then nothing is open
-            log.debug("nothing to give back for %s: %s", question["tool"], e)
-
-    def _give_back(self, question: dict[str, Any]) -> None:
-        end = time.monotonic() + GIVE_BACK
-        try:
-            got = self._door.call("decide", question, GIVE_BACK, question["tool"])
-            report = self._report(self._permit(got, question), "not_run", None, None, None, None)
-            self._door.call("settle", report, max(end - time.monotonic(), 0.05), question["tool"])
-        except Exception as e:
-            log.debug("nothing to give back for %s: %s", question["tool"], e)
-
-    def _mine(self, fields: dict[str, Any]) -> dict[str, Any]:
-        if self._ended == ReasonCode.SESSION_CLOSED:
-            raise Denied(f"{self!r} was closed here", code=ReasonCode.SESSION_CLOSED, tool=fields.get("tool"))
-        return {"session": self.id, "token": self._token, **fields}
-
-    def _permit(self, got: dict[str, Any], fields: dict[str, Any]) -> Permit:
-        self._touched()
-        try:
-            permit = _proto.permit(got, fields["call"], fields["tool"])
-        except ProtocolError as e:
-            e.path, e.path_from = self._door.path, self._door.path_from
-            raise
-        if permit.limits_ignored:
-            log.warning("%s: limits looser than those of an earlier call were ignored", permit.tool)
-        return permit
 
     # -- settling
 
@@ -292,10 +258,10 @@ class Session:
         self,
         permit: Permit,
         outcome: str,
-        cost: Cost | None,
-        result: Mapping[str, Any] | None,
-        error: Mapping[str, Any] | None,
-        duration: float | None,
+        cost: Cost | None = None,
+        result: Mapping[str, Any] | None = None,
+        error: Mapping[str, Any] | None = None,
+        duration: float | None = None,
     ) -> dict[str, Any]:
         if outcome not in OUTCOMES:
             raise ValueError(f"outcome must be one of {', '.join(OUTCOMES)}, not {outcome!r}")
@@ -388,76 +354,6 @@ class Session:
                 log.warning("%r has ended: %s", self, e)
         except Exception as e:
             log.debug("no heartbeat for %r: %s", self, e)
-
-
-def session_limits(limits: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if limits is None:
-        return None
-    out: dict[str, Any] = {}
-    for k, v in limits.items():
-        what = f"limits[{k!r}]"
-        if k == "money":
-            out[k] = _money.money_text(v, what, exact=True)
-        elif k in ("tokens", "calls"):
-            out[k] = _money.count(v, what)
-        elif k == "time":
-            out[k] = v if isinstance(v, str) else _money.span_text(v, what, 10**9)
-        else:
-            raise ValueError(f"limits knows money, tokens, calls and time, not {k!r}")
-    return out or None
-
-
-def call_limits(budget: Money | None, repeat: int | None, timeout_seconds: float | None) -> dict[str, Any] | None:
-    out: dict[str, Any] = {}
-    if budget is not None:
-        out["money"] = _money.money_text(budget, "budget", exact=True)
-    if repeat is not None:
-        out["repeat"] = _money.count(repeat, "max_repeat_calls", 1)
-    if timeout_seconds is not None:
-        out["lease"] = _money.span_text(timeout_seconds, "timeout_seconds")
-    return out or None
-
-
-def check_tool(tool: object) -> str:
-    if not isinstance(tool, str):
-        raise TypeError(f"a tool's name must be text, not {type(tool).__name__}")
-    if not TOOL_NAME.fullmatch(tool):
-        raise ValueError(f'{tool!a} cannot be a tool\'s name: 1 to 128 of A-Z a-z 0-9 _ . : / - (say tool="…")')
-    return tool
-
-
-def check_kind(kind: object, model: object) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if (kind == "llm") != (model is not None):
-        raise ValueError("kind='llm' names its model=, and no other kind does")
-
-
-def _question(
-    tool: str,
-    args: dict[str, Any],
-    call: str | None,
-    kind: str,
-    model: str | None,
-    estimate: Cost | None,
-    limits: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """All that can be wrong on this side is found here, before pawld hears of it."""
-    check_tool(tool)
-    check_kind(kind, model)
-    if not isinstance(args, dict):
-        raise TypeError(f"args must be a dict, not {type(args).__name__}")
-    h = _process.here()
-    return {
-        "client": h.client,
-        "call": call or h.call_id(),
-        "kind": kind,
-        "model": model,
-        "tool": tool,
-        "args": encode_args(args),
-        "estimate": _money.cost_object(estimate, "estimate"),
-        "limits": dict(limits) if limits else None,
-    }
 
 
 def default_session() -> Session:

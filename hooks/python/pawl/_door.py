@@ -85,12 +85,13 @@ class Door:
             self.path, self.path_from = socket_path()
 
     def call(
-        self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None
+        self, op: str, fields: dict[str, Any], timeout: float | None = None, tool: str | None = None, held: float = 0.0
     ) -> dict[str, Any]:
-        body, seconds = _proto.request(op, fields), timeout or self.timeout
+        """held: seconds for which pawld may keep the answer back, beside the time-out."""
+        body, seconds = _proto.request(op, fields), (timeout or self.timeout) + held
         self._aim(op)
         try:
-            raw = _transport(self.path).request(body, time.monotonic() + seconds)
+            raw = _transport(self.path).request(body, time.monotonic() + seconds, held > 0)
         except (OSError, ProtocolError) as e:
             raise self.silence(e, seconds) from e
         return self.read(raw, op, tool)
@@ -102,11 +103,12 @@ class Door:
         timeout: float | None = None,
         tool: str | None = None,
         on_send: Callable[[], None] | None = None,
+        held: float = 0.0,
     ) -> dict[str, Any]:
-        body, seconds = _proto.request(op, fields), timeout or self.timeout
+        body, seconds = _proto.request(op, fields), (timeout or self.timeout) + held
         self._aim(op)
         try:
-            raw = await _transport(self.path).arequest(body, time.monotonic() + seconds, on_send)
+            raw = await _transport(self.path).arequest(body, time.monotonic() + seconds, on_send, held > 0)
         except (OSError, ProtocolError) as e:
             raise self.silence(e, seconds) from e
         return self.read(raw, op, tool)

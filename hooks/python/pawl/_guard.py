@@ -20,8 +20,9 @@ import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, ParamSpec, TypeVar, overload
 
-from ._client import Session, check_tool
+from ._client import Session
 from ._money import Cost, Money
+from ._question import check_tool
 from ._run import Plan, Run
 
 P = ParamSpec("P")
@@ -305,6 +306,7 @@ def guard(
     args: Callable[..., dict[str, Any]] | None = None,
     cost: Callable[[Any], Cost | None] | None = None,
     session: Session | None = None,
+    wait: str | float | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -320,6 +322,7 @@ def guard(
     args: Callable[..., dict[str, Any]] | None = None,
     cost: Callable[[Any], Cost | None] | None = None,
     session: Session | None = None,
+    wait: str | float | None = None,
 ) -> Any:
     """Ask pawld before each call; run it only when the answer is `allow`.
 
@@ -331,6 +334,7 @@ def guard(
     cost              function of the result that gives the real cost
     args              function of the call's arguments that gives the dict to judge, for types that have no JSON form
     kind, model       "tool", "llm" (with model=), "delegate", "http", "code"
+    wait              "30s", or seconds: how long a person is waited for when one must look first. Left out: not at all
     session           a Session; else that of the `with` around the call, else the process's own
 
     budget, max_repeat_calls and timeout_seconds only narrow what the policy gives.
@@ -345,6 +349,7 @@ def guard(
         "args": args,
         "cost": cost,
         "session": session,
+        "wait": wait,
     }
     if tool is None or isinstance(tool, str):
         if tool is not None:

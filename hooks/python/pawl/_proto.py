@@ -10,13 +10,16 @@ import json
 import re
 from typing import Any, NoReturn
 
-from .errors import Denied, Malformed, ProtocolError, ReviewPending, Unavailable
+from .errors import Malformed, ProtocolError, ReviewPending, Unavailable, refusal
 from .reasons import ReasonCode
 
 MAX_MESSAGE = 1 << 20
 _SESSION = re.compile(r"s_[0-9]{1,20}", re.ASCII)
 _DECISION = re.compile(r"d_[0-9]{1,20}", re.ASCII)
+_REVIEW = re.compile(r"r_[0-9]{1,20}", re.ASCII)
 _TOKEN = re.compile(r"[0-9a-f]{64}", re.ASCII)
+PENDING, RESUMED, SKIPPED, ABORTED, TIMEOUT, CLOSED = "pending", "resumed", "skipped", "aborted", "timeout", "closed"
+STATES = (PENDING, RESUMED, SKIPPED, ABORTED, TIMEOUT, CLOSED)
 _SILENCE = {ReasonCode.UNAVAILABLE, ReasonCode.LOG_UNAVAILABLE}
 
 
@@ -74,12 +77,12 @@ def reply(raw: bytes, op: str, tool: str | None = None) -> dict[str, Any]:
 def _refused(error: Any, tool: str | None) -> NoReturn:
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         raise ProtocolError("an error reply that cannot be read")
-    code, message = error["code"], _text(error, "message") or error["code"]
+    code, message = error["code"], text(error, "message") or error["code"]
     if code == ReasonCode.MALFORMED:
-        raise Malformed(message, field=_text(error, "field"))
+        raise Malformed(message, field=text(error, "field"))
     if code in _SILENCE:
         raise Unavailable(f"{message} [{code}]")
-    raise Denied(message, code=code, tool=tool, retry_after=_text(error, "retry_after"))
+    raise refusal(code)(message, code=code, tool=tool, retry_after=text(error, "retry_after"))
 
 
 def opened(got: dict[str, Any]) -> tuple[str, str]:
@@ -106,7 +109,7 @@ def permit(got: dict[str, Any], call: str, tool: str) -> Permit:
             decision,
             call,
             tool,
-            _text(got, "lease_until"),
+            text(got, "lease_until"),
             _object(got, "remaining"),
             _object(got, "log"),
             got.get("limits_ignored") is True,
@@ -115,23 +118,53 @@ def permit(got: dict[str, Any], call: str, tool: str) -> Permit:
         raise ProtocolError(f"{verdict!r} is no verdict")
 
     reason, remaining = _object(got, "reason"), _object(got, "remaining")
-    rule = _text(reason, "rule")
+    rule = text(reason, "rule")
     row = remaining.get(rule) if rule else None
-    kind = ReviewPending if verdict == "review" else Denied
-    raise kind(
-        _text(reason, "message") or "",
-        code=_text(reason, "code") or ReasonCode.UNAVAILABLE,
+    code = text(reason, "code") or ReasonCode.UNAVAILABLE
+    raise (ReviewPending if verdict == "review" else refusal(code))(
+        text(reason, "message") or "",
+        code=code,
         tool=tool,
         rule=rule,
-        counter=_text(reason, "counter"),
-        limit=_text(reason, "limit"),
-        unit=_text(reason, "unit"),
-        decision=_text(got, "decision"),
-        review=_text(got, "review"),
-        retry_after=_text(got, "retry_after"),
-        reset_at=_text(row, "reset_at") if isinstance(row, dict) else None,
+        counter=text(reason, "counter"),
+        limit=text(reason, "limit"),
+        unit=text(reason, "unit"),
+        decision=text(got, "decision"),
+        review=text(got, "review"),
+        retry_after=text(got, "retry_after"),
+        reset_at=text(row, "reset_at") if isinstance(row, dict) else None,
         remaining=remaining,
+        expires=text(got, "expires"),
     )
+
+
+def card(got: dict[str, Any]) -> tuple[str, str]:
+    """Which card a verdict `review` speaks of, and its state: in a reply that permit() has read."""
+    review = got.get("review")
+    if not isinstance(review, str) or not _REVIEW.fullmatch(review):
+        raise ProtocolError("a review that names no card")
+    return review, _state(got.get("review_state"))
+
+
+def waited(got: dict[str, Any], review: str) -> str:
+    """The state that review.wait tells."""
+    if got.get("review") != review:
+        raise ProtocolError(f"waited for {review!r} and was told of {got.get('review')!r}")
+    return _state(got.get("state"))
+
+
+def check_review(review: object) -> str:
+    if not isinstance(review, str):
+        raise TypeError(f"a review's id must be text, not {type(review).__name__}")
+    if not _REVIEW.fullmatch(review):
+        raise ValueError(f"{review!a} is not a review's id: r_ and a number")
+    return review
+
+
+def _state(word: object) -> str:
+    if not isinstance(word, str) or word not in STATES:
+        raise ProtocolError(f"{word!r} is no state of a review")
+    return word
 
 
 def settled(got: dict[str, Any], decision: str) -> dict[str, Any]:
@@ -140,7 +173,7 @@ def settled(got: dict[str, Any], decision: str) -> dict[str, Any]:
     return got
 
 
-def _text(d: dict[str, Any], key: str) -> str | None:
+def text(d: dict[str, Any], key: str) -> str | None:
     v = d.get(key)
     return v if isinstance(v, str) else None
 

@@ -15,11 +15,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from . import _money
-from ._client import Session, call_limits, check_kind, check_tool, current_session
+from ._client import Session, current_session
 from ._encode import digest
 from ._keeper import Watch, keeper
 from ._money import Cost
 from ._proto import Permit
+from ._question import call_limits, check_kind, check_tool, wait_seconds
 
 log = logging.getLogger("pawl")
 
@@ -37,6 +38,7 @@ class Plan:
         self.timeout: float | None = None if how["timeout_seconds"] is None else float(how["timeout_seconds"])
         self.estimate, self.cost, self.args = how["estimate"], how["cost"], how["args"]
         self.chosen = how["session"]
+        self.wait = wait_seconds(how["wait"])
         self.sig = sig
         for name in ("args", "cost"):
             if how[name] is not None and not callable(how[name]):
@@ -70,7 +72,14 @@ class Plan:
         if not isinstance(sent, dict):
             raise TypeError(f"args= of {self.tool} returned {type(sent).__name__} and must return a dict")
         estimate = self.estimate(*positional, **bound.kwargs) if callable(self.estimate) else self.estimate
-        return {"args": sent, "estimate": estimate, "kind": self.kind, "model": self.model, "limits": self.limits}
+        return {
+            "args": sent,
+            "estimate": estimate,
+            "kind": self.kind,
+            "model": self.model,
+            "limits": self.limits,
+            "wait": self.wait,
+        }
 
 
 class Run:

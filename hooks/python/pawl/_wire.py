@@ -28,6 +28,7 @@ HELLO_REP = b"\x00SP\x00\x00\x31\x00\x00"
 MAX_REPLY = (1 << 20) + (64 << 10)
 MAX_PATH = 107
 MAX_STREAMS = 64  # in flight at once, for threads and for each event loop
+MAX_HELD = 256  # the same of requests that pawld holds for a person: those must not keep a report from going out
 MAX_IDLE = 32
 RESTART_GRACE = 1.0  # seconds a second attempt waits for a pawld that is being restarted
 _HEAD = struct.Struct(">BQ")
@@ -86,10 +87,10 @@ class Pool:
     def __init__(self) -> None:
         self.home = _process.here()
         self.lock = threading.Lock()
-        self.slots = threading.BoundedSemaphore(MAX_STREAMS)
-        self.loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        self.slots = (threading.BoundedSemaphore(MAX_STREAMS), threading.BoundedSemaphore(MAX_HELD))
+        self.loops: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[asyncio.Semaphore, asyncio.Semaphore]
+        ] = weakref.WeakKeyDictionary()
         self.idle: list[Stream] = []
         self.live: set[Stream] = set()
 
@@ -113,9 +114,9 @@ class Pool:
         with self.lock:
             self.live.add(stream)
 
-    def room(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+    def room(self, loop: asyncio.AbstractEventLoop, held: bool) -> asyncio.Semaphore:
         with self.lock:
-            return self.loops.setdefault(loop, asyncio.Semaphore(MAX_STREAMS))
+            return self.loops.setdefault(loop, (asyncio.Semaphore(MAX_STREAMS), asyncio.Semaphore(MAX_HELD)))[held]
 
     def abandon(self) -> None:
         """In a forked child. No lock: whoever held it is not here. Closing a copy leaves the parent's stream."""
@@ -150,17 +151,19 @@ class Transport:
 
     # ---- threads ----
 
-    def request(self, body: bytes, deadline: float) -> bytes:
+    def request(self, body: bytes, deadline: float, held: bool = False) -> bytes:
+        """held: pawld may keep the answer back until a person has given it."""
         pool = self.pool()
-        if not pool.slots.acquire(timeout=max(deadline - time.monotonic(), 0)):
-            raise TimeoutError(f"{MAX_STREAMS} requests are already waiting")
+        slots = pool.slots[held]
+        if not slots.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise TimeoutError(f"{MAX_HELD if held else MAX_STREAMS} requests are already waiting")
         try:
             try:
                 return self._attempt(pool, body, deadline, pool.take(), 0)
             except (StreamLost, BrokenPipeError, ConnectionResetError):
                 return self._attempt(pool, body, deadline, None, RESTART_GRACE)
         finally:
-            pool.slots.release()
+            slots.release()
 
     def _attempt(self, pool: Pool, body: bytes, deadline: float, stream: Stream | None, grace: float) -> bytes:
         if stream is None:
@@ -199,11 +202,13 @@ class Transport:
     # ---- asyncio: the same steps on raw sockets. No transports: a forked child that drops an inherited one would take
     # its descriptor out of the epoll set that it shares with the parent ----
 
-    async def arequest(self, body: bytes, deadline: float, on_send: Callable[[], None] | None = None) -> bytes:
+    async def arequest(
+        self, body: bytes, deadline: float, on_send: Callable[[], None] | None = None, held: bool = False
+    ) -> bytes:
         """on_send is called before the first byte goes out: from then on pawld may have heard of it."""
         pool = self.pool()
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(_left(deadline)), pool.room(loop):
+        async with asyncio.timeout(_left(deadline)), pool.room(loop, held):
             try:
                 return await self._aattempt(pool, loop, body, pool.take(), 0, on_send)
             except (StreamLost, BrokenPipeError, ConnectionResetError):

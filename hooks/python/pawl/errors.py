@@ -7,9 +7,15 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from . import _process
+from ._money import span_seconds
 from .reasons import HINTS, ReasonCode
+
+if TYPE_CHECKING:
+    from ._asking import Asking
+    from ._proto import Permit
 
 HOW_TO_START = (
     "To start it: `pawl init` (once), then `pawld`, as the user that runs this program; or elsewhere: `pawl init DIR`, "
@@ -34,6 +40,7 @@ class _Answered(PawlError):
     """pawld's answer was not `allow`."""
 
     word = "refused"
+    helps: str | None = None  # the code whose hint is shown, where it is not the answer's own
 
     def __init__(
         self,
@@ -50,6 +57,9 @@ class _Answered(PawlError):
         reset_at: str | None = None,
         retry_after: str | None = None,
         remaining: Mapping[str, Any] | None = None,
+        expires: str | None = None,
+        operator: str | None = None,
+        operator_reason: str | None = None,
     ) -> None:
         super().__init__(message)
         try:
@@ -67,6 +77,14 @@ class _Answered(PawlError):
         self.reset_at = reset_at
         self.retry_after = retry_after
         self.remaining: dict[str, Any] = dict(remaining or {})
+        self.expires = expires
+        self.operator = operator
+        self.operator_reason = operator_reason
+
+    @property
+    def retry_after_seconds(self) -> float | None:
+        """retry_after as a number. An HTTP Retry-After wants whole seconds: math.ceil() of it."""
+        return span_seconds(self.retry_after)
 
     def __str__(self) -> str:
         facts = [str(self.code)]
@@ -78,9 +96,11 @@ class _Answered(PawlError):
             facts.append(f"resets {self.reset_at}")
         if self.retry_after:
             facts.append(f"retry after {self.retry_after}")
+        if self.operator:
+            facts.append(f"by {self.operator}")
         facts += [x for x in (self.review, self.decision) if x]
         text = f"{self.tool or 'pawld'}: {self.word}: {self.message or 'no reason given'} [{', '.join(facts)}]"
-        hint = HINTS.get(self.code)
+        hint = HINTS.get(self.helps or self.code)
         return printable(f"{text}. {hint[0].upper()}{hint[1:]}." if hint else text)
 
 
@@ -90,10 +110,70 @@ class Denied(_Answered):
     word = "denied"
 
 
+class Skipped(Denied):
+    """A person said: not this call, go on without it. `operator` and `operator_reason` say who and why, where known."""
+
+    word = "skipped"
+
+
+class Aborted(Denied):
+    """A person ended the session. Nothing more runs in it; what asks again asks in vain."""
+
+    word = "aborted"
+
+
+def refusal(code: str | None) -> type[Denied]:
+    """Which denial a reason code is."""
+    if code == ReasonCode.REVIEW_SKIPPED:
+        return Skipped
+    return Aborted if code in (ReasonCode.REVIEW_ABORTED, ReasonCode.SESSION_ABORTED) else Denied
+
+
 class ReviewPending(_Answered):
-    """A person has to look first; `review` names the card. The call did not run; an equal call joins the same card."""
+    """A person has to look first; `review` names the card, `expires` says until when. The call did not run.
+
+    An equal call joins the same card, and runs once it was resumed. Where the wait for it ran out before the answer
+    came, only claim() can have that approval.
+    """
 
     word = "held for review"
+    helps = ReasonCode.REVIEW_REQUIRED
+    _asked: tuple[Asking, dict[str, Any]]  # set by the session
+
+    def claim(self) -> Permit:
+        """The permit of this very call, when a person has resumed it meanwhile. Raises as Session.claim() does."""
+        session, fields = self._take()
+        try:
+            permit = session._claim({**fields, "review": self.review})
+        except BaseException:
+            self._asked = (session, fields)
+            raise
+        self._asked = (session, {**fields, "call": _process.here().call_id()})
+        return permit
+
+    async def aclaim(self) -> Permit:
+        session, fields = self._take()
+        try:
+            permit = await session._aclaim({**fields, "review": self.review})
+        except BaseException:
+            self._asked = (session, fields)
+            raise
+        self._asked = (session, {**fields, "call": _process.here().call_id()})
+        return permit
+
+    def _take(self) -> tuple[Asking, dict[str, Any]]:
+        """The same call id until it worked, since a lost answer then comes again; later a new one: one yes, one run."""
+        asked: tuple[Asking, dict[str, Any]] | None = self.__dict__.pop("_asked", None)  # by one thread at a time
+        if asked is None or self.review is None:
+            raise RuntimeError(
+                "this copy does not hold the call (it was pickled, or another thread is claiming it); "
+                "there is Session.claim(review, tool, args)"
+            )
+        return asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the session, whose locks and token stay in this process."""
+        return type(self), self.args, {k: v for k, v in self.__dict__.items() if k != "_asked"}
 
 
 class Unavailable(PawlError):

@@ -1,0 +1,183 @@
+/* daemon/operator_key.c - see operator_key.h. */
+#include "daemon/operator_key.h"
+
+#include "daemon/safe.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SUFFIX ".vkey"
+#define SIGNED_PREFIX "pawl-operator/v1\n"
+
+struct enrolled {
+	char name[PAWL_MAX_ID + 1];
+	char text[256]; /* the vkey, one line */
+	struct vkey key;
+};
+struct key_set {
+	struct enrolled row[OPERATORS_MAX];
+	size_t n;
+};
+struct nonce {
+	uint8_t bytes[32];
+	int64_t until; /* 0: free */
+};
+struct operators {
+	struct key_set set;
+	struct nonce nonce[OPERATOR_NONCES];
+	size_t next; /* the slot that the next nonce takes: the oldest */
+};
+
+int operators_new(struct operators **ret, struct pawl_error *err)
+{
+	struct operators *ops = calloc(1, sizeof(*ops));
+
+	if (!ops)
+		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	*ret = ops;
+	return 0;
+}
+
+void operators_free(struct operators *ops)
+{
+	free(ops);
+}
+
+size_t operators_count(const struct operators *ops)
+{
+	return ops->set.n;
+}
+
+/* "anna" of "anna.vkey"; empty: not a name of ours. */
+static struct str operator_name(const char *file)
+{
+	size_t n = strlen(file), suffix = sizeof(SUFFIX) - 1;
+
+	if (n <= suffix || n - suffix > PAWL_MAX_ID || strcmp(file + n - suffix, SUFFIX) != 0)
+		return STR_NONE;
+	for (size_t i = 0; i < n - suffix; i++) {
+		char c = file[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || (c == '.' && i > 0)))
+			return STR_NONE;
+	}
+	return (struct str){ file, n - suffix };
+}
+
+static int load_one(struct key_set *set, const char *dir, struct str name, struct pawl_error *err)
+{
+	struct enrolled *e = &set->row[set->n];
+	char path[1200], *text = NULL;
+	size_t n = 0;
+	int r;
+
+	if (set->n == OPERATORS_MAX)
+		return pawl_fail(err, PAWL_E_LIMIT, "%s: more than %d operators", dir, OPERATORS_MAX);
+	(void)snprintf(path, sizeof(path), "%s/%.*s" SUFFIX, dir, STR_ARG(name));
+	r = safe_file(path, err);
+	if (r == 0)
+		r = safe_read(path, sizeof(e->text) - 1, &text, &n, err);
+	if (r == 0 && vkey_parse((struct str){ text, n }, &e->key, err) < 0)
+		r = pawl_fail(err, PAWL_E_KEY, "%s: not one vkey line", path);
+	if (r == 0) {
+		while (n && text[n - 1] == '\n')
+			n--;
+		memset(e->text, 0, sizeof(e->text)); /* compared whole */
+		memcpy(e->text, text, n);
+		memcpy(e->name, name.p, name.n);
+		e->name[name.n] = '\0';
+		set->n++;
+	}
+	free(text);
+	return r;
+}
+
+static const struct enrolled *find(const struct key_set *set, struct str name)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (str_is(name, set->row[i].name))
+			return &set->row[i];
+	return NULL;
+}
+
+static void tell(const struct key_set *from, const struct key_set *than, bool enrolled, operators_changed *changed, void *arg)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		const struct enrolled *other = find(than, str_of(from->row[i].name));
+
+		if (!other || memcmp(other->text, from->row[i].text, sizeof(other->text)) != 0)
+			changed(arg, enrolled, str_of(from->row[i].name), str_of(from->row[i].text));
+	}
+}
+
+int operators_load(struct operators *ops, const char *dir, operators_changed *changed, void *arg, struct pawl_error *err)
+{
+	struct key_set *fresh = calloc(1, sizeof(*fresh)), *old = calloc(1, sizeof(*old));
+	DIR *d = opendir(dir);
+	const struct dirent *e;
+	int r = fresh && old ? 0 : pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+
+	if (r == 0 && !d && errno != ENOENT)
+		r = pawl_fail_errno(err, "%s", dir);
+	while (r == 0 && d && (e = readdir(d))) {
+		struct str name = operator_name(e->d_name);
+
+		if (name.n)
+			r = load_one(fresh, dir, name, err);
+	}
+	if (d)
+		(void)closedir(d);
+	if (r == 0) {
+		*old = ops->set;
+		ops->set = *fresh;
+		tell(old, &ops->set, false, changed, arg);
+		tell(&ops->set, old, true, changed, arg);
+	}
+	free(fresh);
+	free(old);
+	return r;
+}
+
+void operators_nonce(struct operators *ops, int64_t now, uint8_t ret[static 32], int64_t *ret_expires)
+{
+	struct nonce *n = &ops->nonce[ops->next];
+
+	ops->next = (ops->next + 1) % OPERATOR_NONCES;
+	randombytes_buf(n->bytes, sizeof(n->bytes));
+	n->until = add_sat(now, OPERATOR_NONCE_NS);
+	memcpy(ret, n->bytes, sizeof(n->bytes));
+	*ret_expires = n->until;
+}
+
+static bool nonce_use(struct operators *ops, const uint8_t bytes[static 32], int64_t now)
+{
+	for (size_t i = 0; i < OPERATOR_NONCES; i++) {
+		struct nonce *n = &ops->nonce[i];
+		bool good = n->until > now;
+
+		if (n->until == 0 || sodium_memcmp(n->bytes, bytes, sizeof(n->bytes)) != 0)
+			continue;
+		*n = (struct nonce){ .until = 0 };
+		return good;
+	}
+	return false;
+}
+
+int operators_check(struct operators *ops, struct str name, const uint8_t nonce[static 32], struct str text, const uint8_t signature[static 64],
+		    int64_t now, struct str *ret_vkey, struct pawl_error *err)
+{
+	const struct enrolled *who = find(&ops->set, name);
+
+	if (!nonce_use(ops, nonce, now))
+		return pawl_fail(err, PAWL_E_AUTH, "the nonce is unknown, used or over a minute old");
+	if (!who)
+		return pawl_fail(err, PAWL_E_AUTH, "nobody is enrolled as \"%.*s\"", name.n > 64 ? 64 : (int)name.n, name.p);
+	if (text.n < sizeof(SIGNED_PREFIX) - 1 || memcmp(text.p, SIGNED_PREFIX, sizeof(SIGNED_PREFIX) - 1) != 0 ||
+	    crypto_sign_verify_detached(signature, (const uint8_t *)text.p, text.n, who->key.pub) != 0)
+		return pawl_fail(err, PAWL_E_AUTH, "the signature is not %s's", who->name);
+	*ret_vkey = str_of(who->text);
+	return 0;
+}
