@@ -1,4 +1,4 @@
-/* daemon/main.c - start order: options, lock, pid file, fork, confinement, log, doors, loop. May use any room. */
+/* daemon/main.c - start order: options, lock, fork, confinement, log, doors, pid file, loop. May use any room. */
 #include "daemon/base/oplog.h"
 #include "daemon/daemon.h"
 #include "daemon/door/dispatch.h"
@@ -29,7 +29,7 @@ static bool watcher_gone(struct daemon *d)
 static int serve(struct daemon *d, struct pawl_error *err)
 {
 	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, dispatch_wake, watcher_gone };
-	struct resolver resolver = { resolve_path, NULL };
+	struct resolver resolver = resolve_kernel();
 	int r = confine(d->opt, d->probes, err), status;
 
 	d->n_probes = CONFINE_PROBES;
@@ -88,7 +88,6 @@ static int check(struct options *opt)
 
 static void block_signals(void)
 {
-	struct rlimit lim;
 	sigset_t all;
 
 	(void)sigfillset(&all);
@@ -98,10 +97,17 @@ static void block_signals(void)
 	(void)sigdelset(&all, SIGILL);
 	(void)sigdelset(&all, SIGABRT);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) { /* a lower hard limit is told by the probe `descriptors` */
-		lim.rlim_cur = lim.rlim_max < MAX_DESCRIPTORS ? lim.rlim_max : MAX_DESCRIPTORS;
-		(void)setrlimit(RLIMIT_NOFILE, &lim);
-	}
+}
+
+/* A lower hard limit is told by the probe `descriptors`. */
+static void set_descriptors(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return;
+	lim.rlim_cur = lim.rlim_max < MAX_DESCRIPTORS ? lim.rlim_max : MAX_DESCRIPTORS;
+	(void)setrlimit(RLIMIT_NOFILE, &lim);
 }
 
 /* Descriptors 0, 1 and 2 exist, so that none of ours can be taken for them. */
@@ -125,6 +131,7 @@ static int run(struct options *opt, struct pawl_error *err)
 		return exit_status_of(err);
 	}
 	block_signals();
+	set_descriptors();
 	sdnotify_open(&l.notify);
 	status = opt->no_watch ? rest(&l, -1) : watcher_run(rest, &l);
 	safe_pid_remove(opt->pid_file, getpid());

@@ -24,6 +24,15 @@ const struct state *mediate_view(const struct mediator *m);
 const struct session_state *mediate_who(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live, struct refusal *no);
 PAWL_MUST_USE int mediate_ready(struct mediator *m, int64_t now, struct refusal *no);
 PAWL_MUST_USE int mediate_throttle(struct mediator *m, struct bucket *mine, int64_t now, struct refusal *no);
+/* What every question begins with: who asks, may they now, are all deadlines written, and the facts. *ret_who is live in m->state. */
+struct asking {
+	uint64_t session;
+	const uint8_t *token;
+	const struct request_call *call;
+	int64_t now;
+};
+PAWL_MUST_USE int mediate_asked(struct mediator *m, const struct asking *a, const struct session_state **ret_who, struct live **ret_live,
+				struct facts *ret, struct refusal *no);
 /* The last look at arguments; *ret borrows from m->args until the next call. */
 PAWL_MUST_USE int mediate_facts(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call,
 				struct facts *ret, struct refusal *no);

@@ -136,6 +136,26 @@ int mediate_judged(struct mediator *m, const struct session_state *who, const st
 	return mediate_submit(m, &s, no);
 }
 
+int mediate_asked(struct mediator *m, const struct asking *a, const struct session_state **ret_who, struct live **ret_live, struct facts *ret,
+		  struct refusal *no)
+{
+	const struct session_state *who;
+	int r;
+
+	if (!mediate_who(m, a->session, a->token, a->now, ret_live, no))
+		return PAWL_E_AUTH;
+	r = mediate_throttle(m, &(*ret_live)->bucket, a->now, no);
+	if (r == 0)
+		r = mediate_ready(m, a->now, no);
+	if (r < 0)
+		return r;
+	who = state_session(m->state, a->session); /* what was due may have ended it */
+	if (!who)
+		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
+	*ret_who = who;
+	return mediate_facts(m, who, *ret_live, a->call, ret, no);
+}
+
 int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie, struct refusal *no)
 {
 	int64_t now = clock_now(m->clock); /* read once: due deadlines, judge and entry see the same moment */
@@ -143,19 +163,8 @@ int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie
 	struct judgement j;
 	struct facts facts;
 	struct live *lv;
-	int r;
+	int r = mediate_asked(m, &(struct asking){ a->session, a->token, a->call, now }, &who, &lv, &facts, no);
 
-	if (!mediate_who(m, a->session, a->token, now, &lv, no))
-		return PAWL_E_AUTH;
-	r = mediate_throttle(m, &lv->bucket, now, no);
-	if (r == 0)
-		r = mediate_ready(m, now, no);
-	if (r < 0)
-		return r;
-	who = state_session(m->state, a->session); /* what was due may have ended it */
-	if (!who)
-		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
-	r = mediate_facts(m, who, lv, a->call, &facts, no);
 	if (r < 0)
 		return r;
 	judge(m->policy, m->state, &facts, now, &j);

@@ -12,19 +12,8 @@ int mediate_claim(struct mediator *m, const struct claim_args *a, void *cookie, 
 	struct judgement j;
 	struct facts facts;
 	struct live *lv;
-	int r;
+	int r = mediate_asked(m, &(struct asking){ a->session, a->token, a->call, now }, &who, &lv, &facts, no);
 
-	if (!mediate_who(m, a->session, a->token, now, &lv, no))
-		return PAWL_E_AUTH;
-	r = mediate_throttle(m, &lv->bucket, now, no);
-	if (r == 0)
-		r = mediate_ready(m, now, no);
-	if (r < 0)
-		return r;
-	who = state_session(m->state, a->session);
-	if (!who)
-		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
-	r = mediate_facts(m, who, lv, a->call, &facts, no);
 	if (r < 0)
 		return r;
 	if (claim_prepare(m->state, a->card, &facts, &err) < 0) {
@@ -84,7 +73,7 @@ int mediate_resolve(struct mediator *m, const struct resolve_args *a, void *cook
 
 	card = r == 0 ? open_card(m, a->card, no) : NULL;
 	if (!card)
-		return no->err.code < 0 ? (int)no->err.code : PAWL_E_CONFLICT;
+		return (int)no->err.code;
 	who = state_session(m->state, card->session);
 	if (!who || who->end != SESSION_LIVE)
 		return refuse(no, REASON_SESSION_CLOSED, "the session of r_%llu has ended", (unsigned long long)a->card);
@@ -125,8 +114,10 @@ int mediate_abort(struct mediator *m, uint64_t session, bool tree, struct str re
 	if (!who || who->end != SESSION_LIVE)
 		return refuse(no, REASON_SESSION_CLOSED, "the session has ended already");
 	e = mediate_entry(m, ENTRY_SESSION, now);
-	e.session = (struct entry_session){ .action = SESSION_ABORT, .session = who->id, .operator = by->operator, .reason = reason,
+	e.session = (struct entry_session){ .action = SESSION_ABORT, .session = who->id, .operator = by->operator, .key = by->key, .reason = reason,
 					    .hold_until = add_sat(now, m->policy->reviews.abort_hold_ns) };
+	memcpy(e.session.signed_hash, by->text_hash, sizeof(e.session.signed_hash));
+	memcpy(e.session.signature, by->signature, sizeof(e.session.signature));
 	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
 }
 
@@ -142,6 +133,8 @@ int mediate_breaker_reset(struct mediator *m, const struct breaker_row *row, str
 		return r;
 	e = mediate_entry(m, ENTRY_BREAKER, now);
 	e.breaker = (struct entry_breaker){ .operator = by->operator, .key = by->key, .reason = reason };
+	memcpy(e.breaker.signed_hash, by->text_hash, sizeof(e.breaker.signed_hash));
+	memcpy(e.breaker.signature, by->signature, sizeof(e.breaker.signature));
 	if (!breaker_reset(m->state, row, now, &e.breaker.row)) {
 		(void)pawl_fail_field(&err, "breaker", "no breaker of this name has counted anything there");
 		return refuse_err(no, &err);

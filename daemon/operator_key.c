@@ -15,6 +15,7 @@
 struct enrolled {
 	char name[PAWL_MAX_ID + 1];
 	char text[256]; /* the vkey, one line */
+	size_t name_n, text_n;
 	struct vkey key;
 };
 struct key_set {
@@ -85,20 +86,32 @@ static int load_one(struct key_set *set, const char *dir, struct str name, struc
 	if (r == 0) {
 		while (n && text[n - 1] == '\n')
 			n--;
-		memset(e->text, 0, sizeof(e->text)); /* compared whole */
 		memcpy(e->text, text, n);
+		e->text[n] = '\0';
 		memcpy(e->name, name.p, name.n);
 		e->name[name.n] = '\0';
+		e->name_n = name.n;
+		e->text_n = n;
 		set->n++;
 	}
 	free(text);
 	return r;
 }
 
+static struct str name_of(const struct enrolled *e)
+{
+	return (struct str){ e->name, e->name_n };
+}
+
+static struct str text_of(const struct enrolled *e)
+{
+	return (struct str){ e->text, e->text_n };
+}
+
 static const struct enrolled *find(const struct key_set *set, struct str name)
 {
 	for (size_t i = 0; i < set->n; i++)
-		if (str_is(name, set->row[i].name))
+		if (str_eq(name, name_of(&set->row[i])))
 			return &set->row[i];
 	return NULL;
 }
@@ -106,10 +119,10 @@ static const struct enrolled *find(const struct key_set *set, struct str name)
 static void tell(const struct key_set *from, const struct key_set *than, bool enrolled, operators_changed *changed, void *arg)
 {
 	for (size_t i = 0; i < from->n; i++) {
-		const struct enrolled *other = find(than, str_of(from->row[i].name));
+		const struct enrolled *one = &from->row[i], *other = find(than, name_of(one));
 
-		if (!other || memcmp(other->text, from->row[i].text, sizeof(other->text)) != 0)
-			changed(arg, enrolled, str_of(from->row[i].name), str_of(from->row[i].text));
+		if (!other || !str_eq(text_of(other), text_of(one)))
+			changed(arg, enrolled, name_of(one), text_of(one));
 	}
 }
 
@@ -178,6 +191,6 @@ int operators_check(struct operators *ops, struct str name, const uint8_t nonce[
 	if (text.n < sizeof(SIGNED_PREFIX) - 1 || memcmp(text.p, SIGNED_PREFIX, sizeof(SIGNED_PREFIX) - 1) != 0 ||
 	    crypto_sign_verify_detached(signature, (const uint8_t *)text.p, text.n, who->key.pub) != 0)
 		return pawl_fail(err, PAWL_E_AUTH, "the signature is not %s's", who->name);
-	*ret_vkey = str_of(who->text);
+	*ret_vkey = text_of(who);
 	return 0;
 }

@@ -167,6 +167,7 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		pack_str(pk, &e->session.root_dir);
 		pack_str(pk, &e->session.labels_text);
 		pack_str(pk, &e->session.operator);
+		pack_str(pk, &e->session.key);
 		pack_str(pk, &e->session.reason);
 		pack_breakers(pk, &e->session.breakers, e->session.n_breakers);
 		break;

@@ -57,14 +57,22 @@ static int64_t charge_of(const struct tool *def, const struct report *rep, enum 
 	return held;
 }
 
+static const struct budget *budget_named(const struct policy *pol, struct str id)
+{
+	for (size_t i = 0; i < pol->n_budgets; i++)
+		if (str_eq(pol->budgets[i].id, id))
+			return &pol->budgets[i];
+	return NULL;
+}
+
 int64_t ledger_limit(const struct policy *pol, const struct state *st, const struct ledger_key *key, enum unit unit)
 {
+	const struct budget *b = budget_named(pol, key->budget);
 	const struct session_state *who;
 	struct guard_state guard;
 
-	for (size_t i = 0; i < pol->n_budgets; i++)
-		if (str_eq(pol->budgets[i].id, key->budget))
-			return pol->budgets[i].limit;
+	if (b)
+		return b->limit;
 	if (str_eq(key->budget, own_ledger_name(unit))) {
 		who = state_session(st, key->session);
 		return who && who->has_limit[unit] ? who->limit[unit] : INT64_MAX;
@@ -74,14 +82,6 @@ int64_t ledger_limit(const struct policy *pol, const struct state *st, const str
 		return guard.has_money ? guard.money : INT64_MAX;
 	}
 	return INT64_MAX;
-}
-
-static const struct budget *budget_named(const struct policy *pol, struct str id)
-{
-	for (size_t i = 0; i < pol->n_budgets; i++)
-		if (str_eq(pol->budgets[i].id, id))
-			return &pol->budgets[i];
-	return NULL;
 }
 
 /* d: what the call holds, or, late, what it was charged. */

@@ -165,11 +165,14 @@ static const struct field abort_rows[] = {
 	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
 	BREAKERS(session),
 	{ FIELD("hold_until", TIME, WHEN_SET, E(session.hold_until)) },
+	{ FIELD("key", TEXT, ALWAYS, E(session.key)) },
 	ENDS_KIND,
 	ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(session.operator)) },
 	{ FIELD("reason", TEXT, ALWAYS, E(session.reason)) },
 	{ FIELD("session", ID, ALWAYS, E(session.session)), .arg = 's' },
+	{ FIELD("signature", HEX, ALWAYS, E(session.signature)), .arg = 64 },
+	{ FIELD("signed", HEX, ALWAYS, E(session.signed_hash)), .arg = 32 },
 	ENDS_WALL,
 };
 static const struct field end_rows[] = {
@@ -440,6 +443,8 @@ static const struct field reset_rows[] = {
 	ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(breaker.operator)) },
 	{ FIELD("reason", TEXT, ALWAYS, E(breaker.reason)) },
+	{ FIELD("signature", HEX, ALWAYS, E(breaker.signature)), .arg = 64 },
+	{ FIELD("signed", HEX, ALWAYS, E(breaker.signed_hash)), .arg = 32 },
 	ENDS_WALL,
 };
 static const struct field key_rows[] = {

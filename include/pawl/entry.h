@@ -75,7 +75,9 @@ struct entry_session {
 	bool has_limit[UNIT_COUNT]; /* the caller's own, tighter limits (ledgers "@session") */
 	int64_t limit[UNIT_COUNT];
 	/* abort only: */
-	struct str operator, reason; /* who, and why */
+	struct str operator, key, reason; /* who, with which vkey, and why */
+	uint8_t signed_hash[32];	  /* SHA-256 of the bytes that the operator signed */
+	uint8_t signature[64];
 	int64_t hold_until;	     /* new sessions of the agent are refused until then */
 	const struct breaker_row *breakers; /* as they are after this entry */
 	size_t n_breakers;
@@ -177,6 +179,8 @@ struct entry_resolve {
 struct entry_breaker {
 	struct str operator, key, reason;
 	struct breaker_row row;
+	uint8_t signed_hash[32]; /* SHA-256 of the bytes that the operator signed */
+	uint8_t signature[64];
 };
 
 struct entry_key {

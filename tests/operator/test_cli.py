@@ -248,19 +248,13 @@ def test_reviews(anna, door):
     assert [line.split()[:2] for line in anna.ok("reviews", "--all").splitlines()] == [[a, "skipped"], [b, "pending"]]
 
 
-def test_reviews_in_pages(anna, fake_pages):
-    fake_pages.page = 7
-    held = [fake_pages.hold() for _ in range(20)]
+@pytest.mark.parametrize("door", ["fake"], indirect=True)  # a door that can be told to misbehave
+def test_reviews_in_pages(anna, door):
+    door.page = 7
+    held = [door.hold() for _ in range(20)]
     assert [c["review"] for c in anna.json("reviews", "--json")["reviews"]] == held
-    fake_pages.script["review.list"] = lambda m: {"v": 1, "op": "review.list", "reviews": [], "more": True}
+    door.script["review.list"] = lambda m: {"v": 1, "op": "review.list", "reviews": [], "more": True}
     assert anna.ok("reviews") == "nothing waits\n"  # and does not ask for ever
-
-
-@pytest.fixture
-def fake_pages(door):
-    if not hasattr(door, "script"):
-        pytest.skip("needs a door that can be told to misbehave")
-    return door
 
 
 def test_show(anna, door):

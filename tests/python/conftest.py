@@ -114,7 +114,8 @@ class RealDaemon:
     def pawl(self, *words: str) -> str:
         """Anna's command line."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.where), "PAWL_DIR": str(self.where)}
-        env |= {"PAWL_KEY": str(self.where / "anna.key"), **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}}
+        env |= {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
+        env["PAWL_KEY"] = str(self.where / "anna.key")
         done = subprocess.run([str(self.build / "pawl"), *words], env=env, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout

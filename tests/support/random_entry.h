@@ -244,6 +244,8 @@ static inline void some_session(struct dice *d, struct entry *e)
 		s->limit[u] = dice_amount(d);
 	}
 	s->operator = dice_word(d);
+	s->key = dice_word(d);
+	s->signed_hash[0] = s->signature[63] = (uint8_t)dice_below(d, 256);
 	s->reason = dice_word(d);
 	s->hold_until = dice_coin(d) ? dice_moment(d) : 0;
 	s->n_breakers = some_breakers(d, &s->breakers);
@@ -319,7 +321,8 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 		some_resolve(d, &e->resolve);
 		return;
 	case ENTRY_BREAKER:
-		e->breaker = (struct entry_breaker){ dice_word(d), dice_word(d), dice_word(d), some_breaker(d) };
+		e->breaker = (struct entry_breaker){ .operator = dice_word(d), .key = dice_word(d), .reason = dice_word(d), .row = some_breaker(d) };
+		e->breaker.signed_hash[31] = e->breaker.signature[0] = (uint8_t)dice_below(d, 256);
 		return;
 	case ENTRY_KEY:
 		e->key = (struct entry_key){ dice_coin(d), dice_word(d), dice_word(d) };

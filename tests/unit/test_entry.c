@@ -159,7 +159,8 @@ static const struct {
 			 .has_limit = { [UNIT_MONEY] = true }, .limit = { [UNIT_MONEY] = 2 * MONEY_PER_UNIT } } } },
 	{ "abort",
 	  "{\"action\":\"abort\",\"breakers\":[{\"generation\":4,\"id\":\"web\",\"mode\":\"open\",\"scope\":\"all\",\"until\":\"" DAY
-	  "\"}],\"hold_until\":\"" DAY "\",\"kind\":\"session\"," NOW ",\"operator\":\"ann\",\"reason\":\"\",\"session\":\"s_3\"" ENDS,
+	  "\"}],\"hold_until\":\"" DAY "\",\"key\":\"\",\"kind\":\"session\"," NOW ",\"operator\":\"ann\",\"reason\":\"\",\"session\":\"s_3\","
+	  "\"signature\":\"" ZEROES_32 ZEROES_32 "\",\"signed\":\"" ZEROES_32 "\"" ENDS,
 	  { .kind = ENTRY_SESSION,
 	    .session = { .action = SESSION_ABORT, .session = 3, .operator = { "ann", 3 }, .reason = { "", 0 }, .hold_until = DAY_NS,
 			 .breakers = &opened, .n_breakers = 1 } } },
@@ -186,7 +187,7 @@ static const struct {
 	  { .kind = ENTRY_RESOLVE, .resolve = { .session = 3, .card = 5, .action = RESOLVE_CLOSE, .reason = { "policy_changed", 14 } } } },
 	{ "breaker",
 	  "{\"breaker\":{\"generation\":2,\"id\":\"web\",\"mode\":\"closed\",\"owner\":\"local\",\"scope\":\"agent\",\"sticky\":true,\"tool\":\"t\"},"
-	  "\"key\":\"k\",\"kind\":\"breaker\"," NOW ",\"operator\":\"ann\",\"reason\":\"mended\"" ENDS,
+	  "\"key\":\"k\",\"kind\":\"breaker\"," NOW ",\"operator\":\"ann\",\"reason\":\"mended\",\"signature\":\"" ZEROES_32 ZEROES_32 "\",\"signed\":\"" ZEROES_32 "\"" ENDS,
 	  { .kind = ENTRY_BREAKER,
 	    .breaker = { .operator = { "ann", 3 }, .key = { "k", 1 }, .reason = { "mended", 6 },
 			 .row = { .id = { "web", 3 }, .owner = { "local", 5 }, .tool = { "t", 1 }, .scope = SCOPE_AGENT, .sticky = true, .generation = 2 } } } },
