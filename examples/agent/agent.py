@@ -56,6 +56,18 @@ def delete(path: str) -> None:
     raise AssertionError(f"the demo never gets here: {path} would be gone")
 
 
+@pawl.guard(tool="repo.tidy")
+def tidy(path: str) -> None:
+    raise AssertionError(f"the demo never gets here: it would delete in {path}")
+
+
+@pawl.guard(tool="fs.write", wait="20s")
+def write(path: str, text: str) -> int:
+    """A person looks first, and is waited for. Adds at the end, so that a body which ran twice would show."""
+    with pathlib.Path(path).open("a", encoding="utf-8") as f:
+        return f.write(text)
+
+
 @pawl.guard(tool="shell.run", estimate="0.01")
 def shell(command: str) -> None:
     raise AssertionError(f"the demo never gets here: {command!r} would have run")
@@ -85,7 +97,7 @@ def plan(extra: str) -> list[Step]:
     """Reads, counts and summarises; then what goes wrong when nobody watches."""
     def step(tool: Callable[..., Any], **args: Any) -> Step:
         names = {list_files: "fs.list", read: "fs.read", count: "text.count", summarise: "text.summary", send_mail: "mail.send",
-                 delete: "fs.delete", shell: "shell.run"}
+                 delete: "fs.delete", tidy: "repo.tidy", shell: "shell.run"}
         return Step(tool, args, f"{names[tool]} {' '.join(str(v) for v in args.values())}")
 
     return [
@@ -101,6 +113,7 @@ def plan(extra: str) -> list[Step]:
         step(shell, command="curl example.com"),      # nobody has spoken of it
         step(read, path="/etc/passwd"),               # outside its folder
         step(delete, path="README.md"),               # a rule says never
+        step(tidy, path="docs"),                      # allowed, were it not made of what was just denied
         *[step(summarise, path="LICENSE", sentences=n) for n in range(1, 6)],  # until the money is gone
         step(count, path="LICENSE"),                  # something small still fits
     ]

@@ -449,6 +449,13 @@ def test_child_is_opened_below_its_parent(fake):
     parent.close()
 
 
+def test_child_goes_to_its_parents_door(fake, monkeypatch, tmp_path):
+    monkeypatch.setenv("PAWL_SOCKET", str(tmp_path / "nobody.sock"))  # where a session without socket= would look
+    with pawl.Session(socket=fake.path) as parent, parent.child() as child:
+        child.ask("work", {})
+    assert len(fake.ops("session.open")) == 2
+
+
 @pytest.mark.parametrize("share", ["0%", "101%", "25.5%", "%", "025%", "-5%", "25 %", "2500%"])
 def test_share_that_is_none(fake, share):
     with pytest.raises(ValueError, match="share"):

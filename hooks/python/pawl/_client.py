@@ -107,7 +107,8 @@ class Session(Asking):
             return self
         with self._lock():
             if self._token is None:
-                self._accept(self._door.call("session.open", self._below()))
+                fields = self._below()  # first: a child goes to its parent's door
+                self._accept(self._door.call("session.open", fields))
         return self
 
     def _below(self) -> dict[str, Any]:
