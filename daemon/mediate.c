@@ -12,7 +12,7 @@
 
 #define RETRY_NS NS_PER_SEC	   /* a closed log is tried again each second */
 #define SUMMARY_NS NS_PER_SEC	   /* one throttle entry a second */
-#define SWEEP_NS (60 * NS_PER_SEC)
+#define SWEEP_NS (10 * NS_PER_SEC)
 
 int refuse(struct refusal *no, enum reason_code code, const char *fmt, ...)
 {

@@ -34,9 +34,11 @@ static void private_mac(const uint8_t secret[static 32], uint64_t seq, const cha
 const struct session_state *mediate_who(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live,
 					struct refusal *no)
 {
-	const struct session_state *who = sessions_auth(m->sessions, mediate_view(m), id, token, ret_live);
+	const struct session_state *who;
 
-	if (!who) { /* counted, never an entry: a stranger must not fill the log */
+	*ret_live = NULL;
+	who = sessions_auth(m->sessions, mediate_view(m), id, token, ret_live);
+	if (!who || !*ret_live) { /* counted, never an entry: a stranger must not fill the log */
 		m->count.unauthenticated++;
 		(void)refuse(no, REASON_UNAUTHENTICATED, "unknown session, or not its token");
 		no->err.code = PAWL_E_AUTH;
@@ -147,11 +149,13 @@ int mediate_asked(struct mediator *m, const struct asking *a, const struct sessi
 	r = mediate_throttle(m, &(*ret_live)->bucket, a->now, no);
 	if (r == 0)
 		r = mediate_ready(m, a->now, no);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	who = state_session(m->state, a->session); /* what was due may have ended it */
-	if (!who)
-		return refuse(no, REASON_UNAUTHENTICATED, "unknown session");
+	if (!who) {
+		(void)refuse(no, REASON_UNAUTHENTICATED, "unknown session");
+		return PAWL_E_AUTH;
+	}
 	*ret_who = who;
 	return mediate_facts(m, who, *ret_live, a->call, ret, no);
 }
@@ -165,7 +169,7 @@ int mediate_decide(struct mediator *m, const struct decide_args *a, void *cookie
 	struct live *lv;
 	int r = mediate_asked(m, &(struct asking){ a->session, a->token, a->call, now }, &who, &lv, &facts, no);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	judge(m->policy, m->state, &facts, now, &j);
 	if (j.replay)

@@ -14,7 +14,7 @@ int mediate_claim(struct mediator *m, const struct claim_args *a, void *cookie, 
 	struct live *lv;
 	int r = mediate_asked(m, &(struct asking){ a->session, a->token, a->call, now }, &who, &lv, &facts, no);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (claim_prepare(m->state, a->card, &facts, &err) < 0) {
 		m->count.malformed++;

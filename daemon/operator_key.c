@@ -126,29 +126,47 @@ static void tell(const struct key_set *from, const struct key_set *than, bool en
 	}
 }
 
+static void keep_known(struct key_set *fresh, const struct key_set *old)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < fresh->n; i++) {
+		const struct enrolled *was = find(old, name_of(&fresh->row[i]));
+
+		if (was && str_eq(text_of(was), text_of(&fresh->row[i])))
+			fresh->row[kept++] = fresh->row[i];
+	}
+	fresh->n = kept;
+}
+
 int operators_load(struct operators *ops, const char *dir, operators_changed *changed, void *arg, struct pawl_error *err)
 {
 	struct key_set *fresh = calloc(1, sizeof(*fresh)), *old = calloc(1, sizeof(*old));
 	DIR *d = opendir(dir);
 	const struct dirent *e;
-	int r = fresh && old ? 0 : pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	int r = 0;
 
-	if (r == 0 && !d && errno != ENOENT)
-		r = pawl_fail_errno(err, "%s", dir);
-	while (r == 0 && d && (e = readdir(d))) {
-		struct str name = operator_name(e->d_name);
-
-		if (name.n)
-			r = load_one(fresh, dir, name, err);
+	if (!fresh || !old) {
+		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+		goto out;
 	}
+	if (!d && errno != ENOENT)
+		r = pawl_fail_errno(err, "%s", dir);
+	while (d && (e = readdir(d))) {
+		struct str name = operator_name(e->d_name);
+		int one = name.n ? load_one(fresh, dir, name, r == 0 ? err : NULL) : 0;
+
+		r = r < 0 ? r : one;
+	}
+	*old = ops->set;
+	if (r < 0) /* one bad file: nobody comes in beside it, but who was taken away is gone */
+		keep_known(fresh, old);
+	ops->set = *fresh;
+	tell(old, &ops->set, false, changed, arg);
+	tell(&ops->set, old, true, changed, arg);
+out:
 	if (d)
 		(void)closedir(d);
-	if (r == 0) {
-		*old = ops->set;
-		ops->set = *fresh;
-		tell(old, &ops->set, false, changed, arg);
-		tell(&ops->set, old, true, changed, arg);
-	}
 	free(fresh);
 	free(old);
 	return r;

@@ -12,8 +12,8 @@ struct operators; /* opaque */
 PAWL_MUST_USE int operators_new(struct operators **ret, struct pawl_error *err);
 void operators_free(struct operators *ops);
 
-/* Reads every NAME.vkey of the folder (a missing folder: nobody is enrolled); the files must be safe (daemon/safe.h). All or nothing:
- * on failure the set stays as it was. changed() is called once a key that is new or gone, after the set is whole. */
+/* Reads every NAME.vkey of the folder (a missing folder: nobody is enrolled); the files must be safe (daemon/safe.h). On failure
+ * (a file that is none) nobody is added, and only who is no longer there goes. changed() is called once a key that is new or gone, after the set is whole. */
 typedef void operators_changed(void *arg, bool enrolled, struct str name, struct str vkey);
 PAWL_MUST_USE int operators_load(struct operators *ops, const char *dir, operators_changed *changed, void *arg, struct pawl_error *err);
 size_t operators_count(const struct operators *ops);

@@ -12,7 +12,7 @@ struct shown {
 
 struct reviews {
 	struct shown *row; /* by card */
-	size_t n, cap;
+	size_t n, cap, bytes;
 	struct waiter *first, **last;
 	size_t waiting;
 };
@@ -78,7 +78,11 @@ int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct 
 {
 	size_t at = place(rv, card), n = args.n > PAWL_MAX_VALUE ? PAWL_MAX_VALUE : args.n;
 	bool there = at < rv->n && rv->row[at].card == card;
-	char *copy = malloc(n + 1);
+	char *copy;
+
+	if (n > REVIEWS_MAX_BYTES - rv->bytes)
+		return 0; /* the card is shown without its arguments, and says so */
+	copy = malloc(n + 1);
 
 	if (copy && !there && rv->n == rv->cap) {
 		size_t cap = rv->cap ? rv->cap * 2 : 16;
@@ -97,12 +101,14 @@ int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct 
 		n--; /* never half a character */
 	memcpy(copy, args.p, n);
 	if (there) {
+		rv->bytes -= rv->row[at].n;
 		shown_done(&rv->row[at]);
 	} else {
 		memmove(rv->row + at + 1, rv->row + at, (rv->n - at) * sizeof(rv->row[0]));
 		rv->n++;
 	}
 	rv->row[at] = (struct shown){ card, copy, n };
+	rv->bytes += n;
 	return 0;
 }
 
@@ -118,10 +124,14 @@ void reviews_sweep(struct reviews *rv, const struct state *st)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rv->n; i++) {
-		if (state_card_by_id(st, rv->row[i].card))
+		const struct card_state *card = state_card_by_id(st, rv->row[i].card);
+
+		if (card && (card->mode == CARD_PENDING || card->mode == CARD_RESUMED))
 			rv->row[kept++] = rv->row[i];
-		else
+		else {
+			rv->bytes -= rv->row[i].n;
 			shown_done(&rv->row[i]);
+		}
 	}
 	rv->n = kept;
 }

@@ -15,6 +15,8 @@ struct waiter { /* an answer that is held back */
 	size_t note_n;
 };
 
+#define REVIEWS_MAX_BYTES ((size_t)64 << 20) /* arguments that are held for people, all cards together */
+
 struct reviews; /* opaque */
 PAWL_MUST_USE int reviews_new(struct reviews **ret, struct pawl_error *err);
 void reviews_free(struct reviews *rv);
@@ -22,7 +24,7 @@ void reviews_free(struct reviews *rv);
 /* Arguments of a card, cut to PAWL_MAX_VALUE; a second call for the same card replaces. */
 PAWL_MUST_USE int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct pawl_error *err);
 struct str reviews_args(const struct reviews *rv, uint64_t card); /* STR_NONE: not known (any more); borrowed until the next put or sweep */
-void reviews_sweep(struct reviews *rv, const struct state *st);	  /* drops arguments of cards that the state no longer knows */
+void reviews_sweep(struct reviews *rv, const struct state *st);	  /* drops arguments of cards that wait for nobody any more */
 
 /* Owns w from here on. */
 void reviews_wait(struct reviews *rv, struct waiter *w);

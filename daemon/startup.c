@@ -221,7 +221,9 @@ static int take_value(void *arg, const struct private_row *row, struct pawl_erro
 {
 	struct secrets *s = arg;
 
-	return state_card_by_id(s->st, row->seq) ? reviews_args_put(s->d->reviews, row->seq, row->value, err) : 0;
+	const struct card_state *card = state_card_by_id(s->st, row->seq);
+
+	return card && (card->mode == CARD_PENDING || card->mode == CARD_RESUMED) ? reviews_args_put(s->d->reviews, row->seq, row->value, err) : 0;
 }
 
 /* A live session without its secret could no longer compare its calls with those before: it ends instead of starting over. */

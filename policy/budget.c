@@ -115,16 +115,18 @@ static void draw_budget(struct question *q, int i)
 
 void budget_draws(struct question *q)
 {
-	if (!q->who)
+	const struct session_state *who = q->who;
+
+	if (!who)
 		return;
 	for (uint32_t left = q->f->budgets; left; left &= left - 1)
 		draw_budget(q, __builtin_ctz(left));
-	for (const struct session_state *s = q->who; s; s = parent_of(q, s))
+	for (const struct session_state *s = who; s; s = parent_of(q, s))
 		draw_own(q, s);
 	if (q->guard.has_money)
 		draw(q, -1,
 		     (struct ledger_key){
-			 .budget = STR("@guard"), .scope = SCOPE_SESSION, .session = q->who->id, .tool = q->f->tool },
+			 .budget = STR("@guard"), .scope = SCOPE_SESSION, .session = who->id, .tool = q->f->tool },
 		     UNIT_MONEY, q->guard.money, 0);
 }
 

@@ -29,6 +29,15 @@ static void copy_facts(const struct policy *pol, const struct facts *f, struct e
 	d->n_paths = f->n_paths;
 }
 
+/* Everybody waits for a probe: the lease that its caller asked for must not keep a breaker shut. */
+static bool is_probe(const struct judgement *j)
+{
+	for (size_t i = 0; i < j->n_breakers; i++)
+		if (j->breakers[i].probe == UINT64_MAX)
+			return true;
+	return false;
+}
+
 void entry_from_judgement(const struct policy *pol, const struct request_call *rq, const struct facts *f,
 			  const struct judgement *j, int64_t now, int64_t wall, uint64_t seq, struct entry *ret)
 {
@@ -50,7 +59,7 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 	d->limits_ignored = j->limits_ignored;
 	d->settled = j->settled;
 	if (j->answer == VERDICT_ALLOW)
-		d->lease_until = add_sat(now, f->lease_ns);
+		d->lease_until = add_sat(now, is_probe(j) && f->tool_lease_ns < f->lease_ns ? f->tool_lease_ns : f->lease_ns);
 	d->polling = f->def && f->def->polling;
 	d->spends = j->spends;
 	d->breakers = j->breakers;

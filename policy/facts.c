@@ -329,7 +329,7 @@ static void amounts_of(const struct request_call *rq, struct facts *f)
 		f->cost_known = false;
 	f->tokens = rq->has_tokens ? rq->tokens : 0;
 	f->tokens_known = rq->has_tokens || rq->kind != CALL_LLM;
-	f->lease_ns = t ? t->lease_ns : DEFAULT_LEASE;
+	f->tool_lease_ns = f->lease_ns = t ? t->lease_ns : DEFAULT_LEASE;
 	if (asked > f->lease_ns)
 		f->lease_ns = asked; /* else the reservation would end while the body still runs */
 }

@@ -29,6 +29,15 @@ void review_law(struct question *q)
 
 		law_found(q, VERDICT_DENY, &why);
 	}
+	/* a later no to this exact call stops an older yes */
+	if (claim && q->card && q->newest && q->newest->id > q->card->id && (q->newest->mode == CARD_SKIPPED || q->newest->mode == CARD_ABORTED)) {
+		struct reason why = { .code = q->newest->mode == CARD_SKIPPED ? REASON_REVIEW_SKIPPED : REASON_REVIEW_ABORTED };
+
+		(void)snprintf(why.message, sizeof(why.message), "review r_%llu of this exact call was answered no after this one",
+			       (unsigned long long)q->newest->id);
+		law_found(q, VERDICT_DENY, &why);
+		return;
+	}
 	if (!q->card || q->approved)
 		return;
 	switch (q->card->mode) {

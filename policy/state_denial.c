@@ -109,14 +109,18 @@ bool denial_reserve(struct state *st, const struct entry_decision *d)
 	       pool_reserve(&st->trips, d->n_trips) && index_reserve(st, &st->by_trip, d->n_trips, trip_row_hash);
 }
 
-static bool is_known(const struct state *st, uint32_t first, const struct stick_fact *k)
+static bool is_known(const struct state *st, uint32_t owner, const struct stick_fact *k)
 {
-	uint32_t h = first;
+	bool agent = k->how == STICK_AGENT;
+	uint32_t h;
 
-	while (h && !(stick_at(st, h)->how == (unsigned)k->how && str_eq(text_str(st, stick_at(st, h)->tool), k->tool) &&
-		      str_eq(text_str(st, stick_at(st, h)->rule), k->rule)))
-		h = stick_at(st, h)->next;
-	return h != 0;
+	for (uint32_t at = index_start(&st->by_stick, stick_hash(agent, owner, text_hash(st, k->tool))); (h = index_next(&st->by_stick, &at)) != 0;) {
+		const struct stick_row *s = stick_at(st, h);
+
+		if (s->owner == owner && s->how == (unsigned)k->how && str_eq(text_str(st, s->tool), k->tool) && str_eq(text_str(st, s->rule), k->rule))
+			return true;
+	}
+	return false;
 }
 
 static void stick_add(struct state *st, uint32_t owner, uint32_t *list, uint64_t seq, size_t at, const struct stick_fact *k)
@@ -124,7 +128,7 @@ static void stick_add(struct state *st, uint32_t owner, uint32_t *list, uint64_t
 	struct stick_row *row;
 	uint32_t h;
 
-	if (is_known(st, *list, k))
+	if (is_known(st, owner, k))
 		return;
 	h = pool_take(&st->sticks);
 	row = stick_at(st, h);

@@ -159,7 +159,7 @@ static int open_key(const char *path, struct sign_key **ret, struct pawl_error *
 		r = opkey_public((struct str){ text, n }, &pub, &sealed, err);
 	if (r == 0 && sealed) {
 		/* the file's name for itself is input */
-		(void)snprintf(prompt, sizeof(prompt), "passphrase of %s",
+		(void)snprintf(prompt, sizeof(prompt), "passphrase of %.100s",
 			       opkey_name_ok(str_of(pub.name)) ? pub.name : "the key");
 		r = passphrase_read(prompt, false, pass, &pass_n, err);
 	}

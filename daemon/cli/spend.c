@@ -33,17 +33,19 @@ struct spend {
 	size_t n_calls, cap_calls;
 };
 
+/* By length first, so that s_9 comes before s_10. */
+static int order_str(struct str a, struct str b)
+{
+	if (a.n != b.n)
+		return a.n < b.n ? -1 : 1;
+	return a.n ? memcmp(a.p, b.p, a.n) : 0;
+}
+
 static int order_of(struct str key, struct str unit, const struct row *r)
 {
-	struct str have = str_of(r->key);
-	int by;
+	int by = order_str(key, str_of(r->key));
 
-	if (key.n != have.n) /* so that s_9 comes before s_10 */
-		return key.n < have.n ? -1 : 1;
-	by = memcmp(key.p, have.p, key.n);
-	if (by == 0)
-		by = strncmp(r->unit, unit.n ? unit.p : "", unit.n);
-	return by ? by : (int)strlen(r->unit) - (int)unit.n;
+	return by ? by : order_str(unit, str_of(r->unit));
 }
 
 /* Twice as much room; what was there stays when it fails. */
@@ -67,7 +69,7 @@ static int add_row(struct spend *sp, struct str key, struct str unit, size_t at,
 
 	if (key.n >= sizeof(r->key) || unit.n >= sizeof(r->unit))
 		return pawl_fail(err, PAWL_E_TAMPERED, "a name in the log is longer than any");
-	if (sp->n_rows == cap) {
+	if (!sp->rows || sp->n_rows == cap) {
 		bool ok = grow(&rows, &cap, sizeof(*sp->rows));
 
 		sp->rows = rows;
@@ -91,7 +93,7 @@ static int add_row(struct spend *sp, struct str key, struct str unit, size_t at,
 
 static int find_row(struct spend *sp, struct str key, struct str unit, uint32_t *ret, struct pawl_error *err)
 {
-	size_t low = 0, high = sp->n_rows;
+	size_t low = 0, high = sp->rows ? sp->n_rows : 0;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;

@@ -232,6 +232,7 @@ struct facts {
 	int64_t money;		    /* to reserve: max(estimate, fixed cost), else the estimate, else default_cost */
 	bool tokens_known;
 	int64_t tokens;
+	int64_t tool_lease_ns;	    /* the tool's own */
 	int64_t lease_ns;	    /* max(tool's, caller's) as semantics 4 has it */
 	struct call_limits limits;
 	uint8_t client[16];

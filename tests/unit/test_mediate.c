@@ -118,7 +118,7 @@ static void take_answer(void *cookie, const struct answer *ans)
 	assert_true(ans->note.n < sizeof(g->note));
 	memcpy(g->note, ans->note.p, ans->note.n);
 	g->note_n = ans->note.n;
-	if (g->kind == ENTRY_DECISION) {
+	if (g->kind == ENTRY_DECISION || g->kind == ENTRY_CLAIM) {
 		g->verdict = ans->e->decision.answer;
 		g->code = ans->e->decision.why.code;
 		g->card = ans->e->decision.card;
@@ -672,6 +672,42 @@ static void test_skip_and_abort(void **state)
 	assert_states_equal(w);
 }
 
+/* A later no to the same call stops an older yes that nobody has used. */
+static void test_no_after_yes(void **state)
+{
+	struct world *w = *state;
+	struct got first = ask(w, (struct asked){ .tool = "pay", .call = "p1" }), second;
+
+	assert_true(mediate_gave_up(&w->m, first.card, NULL)); /* its waiter left: an equal decide will not spend the yes */
+	run_until_owed_nothing(w);
+	assert_false(mediate_gave_up(&w->m, first.card, NULL));
+	assert_false(resolve(w, first.card, RESOLVE_RESUME).refused);
+	second = ask(w, (struct asked){ .tool = "pay", .call = "p2" });
+	assert_int_equal(second.verdict, VERDICT_REVIEW);
+	assert_true(second.card != first.card);
+	assert_false(resolve(w, second.card, RESOLVE_SKIP).refused);
+	assert_int_equal(claim(w, first.card, "pay", "{}", "k").code, REASON_REVIEW_SKIPPED);
+	assert_states_equal(w);
+}
+
+/* Everybody waits for a probe: its caller's own long lease does not count. */
+static void test_probe_is_no_hostage(void **state)
+{
+	struct world *w = *state;
+	struct got g;
+	char call[16];
+
+	for (int i = 0; i < 2; i++) {
+		(void)snprintf(call, sizeof(call), "w%d", i);
+		g = ask(w, (struct asked){ .tool = "flaky", .call = call });
+		(void)settle(w, g.seq, OUTCOME_ERROR, -1);
+	}
+	w->now += 30 * NS_PER_SEC;
+	g = ask(w, (struct asked){ .tool = "flaky", .call = "probe", .lease_ns = 3600 * NS_PER_SEC });
+	assert_int_equal(g.verdict, VERDICT_ALLOW);
+	assert_int_equal(state_decision(w->m.durable, g.seq)->lease_until, clock_now(&w->clock) + 10 * NS_PER_SEC);
+}
+
 /* C03: a probe that never reports is a failure when its lease is over. */
 static void test_probe_expires(void **state)
 {
@@ -770,7 +806,7 @@ int main(void)
 		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
 		ROW(test_disk_fails),	    ROW(test_review_card),   ROW(test_batch),
 		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
-		ROW(test_child),
+		ROW(test_child),	    ROW(test_no_after_yes),  ROW(test_probe_is_no_hostage),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("mediate", tests, NULL, NULL);

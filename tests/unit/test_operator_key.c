@@ -229,10 +229,16 @@ static void a_revoked_key_is_gone_and_a_bad_file_changes_nothing(void **state)
 	operators_nonce(ops, T0, nonce, &expires);
 	assert_int_equal(present(ops, "anna", nonce, &next, PREFIX "{}", T0), 0);
 
-	assert_int_equal(unlink(f.path[--f.n]), 0);
-	assert_int_equal(load(ops, &f, &told), 0);
+	/* a bad file lets nobody in beside it, and keeps nobody who was taken away */
+	write_file(&f, "bad.vkey", "not a key\n", 10);
+	assert_int_equal(unlink(f.path[f.n - 2]), 0);
+	assert_true(load(ops, &f, &told) < 0);
 	assert_int_equal(told.revoked, 1);
 	assert_int_equal(operators_count(ops), 0);
+	assert_int_equal(unlink(f.path[f.n - 1]), 0);
+	f.n -= 2;
+	assert_int_equal(load(ops, &f, &told), 0);
+	assert_int_equal(told.enrolled + told.revoked, 0);
 	operators_free(ops);
 	folder_done(&f);
 }
