@@ -85,7 +85,7 @@ unit: $(TESTS) ## the unit tests alone
 live: $(B)/pawld $(B)/pawl
 	@bad=; for d in $(LIVE); do echo "== $$d"; \
 	$(LIVE_ENV) PAWL_BUILD=$(abspath $(B)) PYTHONPATH=$(abspath hooks/python) PYTHONDONTWRITEBYTECODE=1 timeout $(TEST_TIMEOUT) \
-	$(VENV)/bin/python -m pytest -q -p no:cacheprovider -o tmp_path_retention_policy=none $$d || bad="$$bad $$d"; done; \
+	$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=none $$d || bad="$$bad $$d"; done; \
 	[ -z "$$bad" ] || { echo "live tests that failed:$$bad"; exit 1; }
 harsh:
 	@$(MAKE) --no-print-directory all $(TESTS)

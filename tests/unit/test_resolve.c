@@ -1,5 +1,6 @@
 /* tests/unit/test_resolve.c - the resolver on real folders, links and (as root) mounts. */
 #include "daemon/resolve.h"
+#include "tests/support/skip.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,10 +241,8 @@ static void test_mounts(void **state)
 		_exit(in_own_mounts(*state));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
-	if (WEXITSTATUS(status) == 77) {
-		print_message("SKIPPED: mounts need root (unshare)\n");
-		skip();
-	}
+	if (WEXITSTATUS(status) == 77)
+		skip_aloud("root, for mounts (unshare)");
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 

@@ -5,6 +5,7 @@
 #include "policy/zone.h"
 
 #include "tests/support/fail_malloc.h"
+#include "tests/support/skip.h"
 #include "tests/support/zone_file.h"
 
 #include <setjmp.h>
@@ -239,7 +240,7 @@ static void test_system_zones(void **state)
 
 	(void)state;
 	if (access("/usr/share/zoneinfo/Europe/Berlin", R_OK) != 0)
-		skip(); /* no tzdata here */
+		skip_aloud("tzdata");
 	for (size_t i = 0; i < PAWL_LEN(system_zones); i++) {
 		struct arena mem = { 0 };
 		const struct zone *z = NULL;
