@@ -201,7 +201,7 @@ static void only_the_key_of_that_name_over_that_text(void **state)
 
 static void a_revoked_key_is_gone_and_a_bad_file_changes_nothing(void **state)
 {
-	struct person anna = person_new("anna"), next = person_new("anna");
+	struct person anna = person_new("anna"), next = person_new("anna"), ben = person_new("ben");
 	struct folder f = folder_new();
 	struct operators *ops;
 	struct told told;
@@ -235,8 +235,13 @@ static void a_revoked_key_is_gone_and_a_bad_file_changes_nothing(void **state)
 	assert_true(load(ops, &f, &told) < 0);
 	assert_int_equal(told.revoked, 1);
 	assert_int_equal(operators_count(ops), 0);
+	enrol(&f, "ben.vkey", &ben);
+	assert_true(load(ops, &f, &told) < 0);
+	assert_int_equal(told.enrolled, 0);
+	assert_int_equal(operators_count(ops), 0);
 	assert_int_equal(unlink(f.path[f.n - 1]), 0);
-	f.n -= 2;
+	assert_int_equal(unlink(f.path[f.n - 2]), 0);
+	f.n -= 3;
 	assert_int_equal(load(ops, &f, &told), 0);
 	assert_int_equal(told.enrolled + told.revoked, 0);
 	operators_free(ops);
