@@ -129,6 +129,8 @@ static int check_decision(const struct state *st, const struct entry *e, const s
 
 	if (d->root != who->pub.root || d->tool.n == 0 || (unsigned)d->kind >= CALL_KIND_COUNT)
 		return contradiction(e, err, "a decision in another tree, or about no tool");
+	if (d->money < 0 || d->tokens < 0)
+		return contradiction(e, err, "a call that costs less than nothing");
 	if (!guard_is_tighter(st, d))
 		return contradiction(e, err, "the caller's own limits for this tool became looser");
 	if (!decision_is_kept(who, d) && d->answer != VERDICT_DENY)

@@ -61,6 +61,18 @@ int room_resolve(struct state *st, const struct entry *e, struct pawl_error *err
 
 /* ---- breakers ---- */
 
+/* Log times. */
+static bool times_are_sane(const struct breaker_row *row)
+{
+	for (uint32_t i = 0; i < row->n_fails; i++)
+		if (row->fails[i] < 0)
+			return false;
+	for (uint32_t i = 0; i < row->n_denies; i++)
+		if (row->denies[i] < 0)
+			return false;
+	return row->until >= 0;
+}
+
 static bool row_is_sane(const struct entry *e, const struct breaker_row *row)
 {
 	/* read back from the log, "this entry's own" is its number */
@@ -70,7 +82,7 @@ static bool row_is_sane(const struct entry *e, const struct breaker_row *row)
 
 	return row->id.n > 0 && (unsigned)row->scope <= SCOPE_COUNT && (unsigned)row->mode < BREAKER_MODE_COUNT &&
 	       (row->scope == SCOPE_SESSION) == (row->session != 0) && row->session < e->seq && row->generation >= 0 &&
-	       row->n_fails <= PAWL_MAX_STREAK && row->n_denies <= PAWL_MAX_STREAK && probes &&
+	       row->n_fails <= PAWL_MAX_STREAK && row->n_denies <= PAWL_MAX_STREAK && times_are_sane(row) && probes &&
 	       (row->probe != 0) == (row->mode == BREAKER_HALF_OPEN);
 }
 

@@ -260,6 +260,11 @@ BENT(probes, open_with_probe, s->row[0].mode = BREAKER_OPEN)
 BENT(probes, negative_generation, s->row[0].generation = -1)
 BENT(probes, too_many_failures, s->row[0].n_fails = PAWL_MAX_STREAK + 1)
 BENT(probes, too_many_denials, s->row[0].n_denies = PAWL_MAX_STREAK + 1)
+BENT(probes, until_below_zero, s->row[0].until = -1)
+BENT(probes, failed_below_zero, s->row[0].n_fails = 2; s->row[0].fails[1] = -1)
+BENT(probes, denied_below_zero, s->row[0].n_denies = 1; s->row[0].denies[0] = INT64_MIN)
+BENT(probes, costs_below_zero, e->decision.money = -1)
+BENT(probes, tokens_below_zero, e->decision.tokens = -1)
 BENT(resets, with_a_session, e->breaker.row.session = s->live)
 BENT(resets, probes, e->breaker.row.mode = BREAKER_HALF_OPEN; e->breaker.row.probe = UINT64_MAX)
 
@@ -291,7 +296,8 @@ static void test_refused(void **state)
 		BEND(probes, too_many), BEND(probes, but_denied), BEND(probes, one_twice), BEND(probes, without_id), BEND(probes, without_session),
 		BEND(probes, of_the_future), BEND(probes, unknown_scope), BEND(probes, unknown_mode), BEND(probes, without_probe),
 		BEND(probes, probe_of_the_future), BEND(probes, open_with_probe), BEND(probes, negative_generation),
-		BEND(probes, too_many_failures), BEND(probes, too_many_denials), BEND(resets, with_a_session), BEND(resets, probes),
+		BEND(probes, too_many_failures), BEND(probes, too_many_denials), BEND(probes, until_below_zero), BEND(probes, failed_below_zero),
+		BEND(probes, denied_below_zero), BEND(probes, costs_below_zero), BEND(probes, tokens_below_zero), BEND(resets, with_a_session), BEND(resets, probes),
 	};
 
 	(void)state;
