@@ -20,7 +20,7 @@ static struct agent_state *agent_get(struct state *st, struct str name)
 	return &agent_at(st, h)->pub;
 }
 
-static void tree_link(struct state *st, uint32_t h, uint64_t parent)
+void tree_link(struct state *st, uint32_t h, uint64_t parent)
 {
 	struct session_row *s = session_at(st, h), *up;
 

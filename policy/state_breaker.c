@@ -95,7 +95,7 @@ bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n)
 	return pool_reserve(&st->breaks, n) && index_reserve(st, &st->by_break, n, break_row_hash);
 }
 
-static bool says_nothing(const struct breaker_row *row)
+bool break_says_nothing(const struct breaker_row *row)
 {
 	return row->mode == BREAKER_CLOSED && row->generation == 0 && row->until == 0 && row->n_fails == 0 && row->n_denies == 0;
 }
@@ -119,6 +119,19 @@ static void break_free(struct state *st, uint32_t h)
 	pool_give(&st->breaks, h);
 }
 
+void break_link(struct state *st, uint32_t h)
+{
+	struct break_row *b = break_at(st, h);
+
+	if (b->session_row) {
+		b->session_next = session_at(st, b->session_row)->breakers;
+		session_at(st, b->session_row)->breakers = h;
+	}
+	b->prev = st->list.breaks_last;
+	APPEND(st, break, st->list.breaks_first, st->list.breaks_last, next, h);
+	index_put(&st->by_break, break_row_hash(st, h), h);
+}
+
 static uint32_t break_get(struct state *st, const struct breaker_row *key, uint32_t session)
 {
 	uint32_t h = pool_take(&st->breaks);
@@ -130,13 +143,7 @@ static uint32_t break_get(struct state *st, const struct breaker_row *key, uint3
 	b->pub.scope = key->scope;
 	b->pub.session = key->session;
 	b->session_row = session;
-	if (session) {
-		b->session_next = session_at(st, session)->breakers;
-		session_at(st, session)->breakers = h;
-	}
-	b->prev = st->list.breaks_last;
-	APPEND(st, break, st->list.breaks_first, st->list.breaks_last, next, h);
-	index_put(&st->by_break, break_row_hash(st, h), h);
+	break_link(st, h);
 	return h;
 }
 
@@ -147,7 +154,7 @@ void break_put(struct state *st, const struct breaker_row *row, uint64_t seq)
 
 	if (row->session && (!session || session_at(st, session)->pub.end != SESSION_LIVE))
 		return; /* it died with its session */
-	if (says_nothing(row)) {
+	if (break_says_nothing(row)) {
 		if (h)
 			break_free(st, h);
 		return;

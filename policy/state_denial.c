@@ -22,7 +22,7 @@ uint64_t trip_row_hash(const struct state *st, uint32_t h)
 
 /* ---- questions ---- */
 
-static uint32_t find_trip(const struct state *st, uint32_t root_row, uint64_t token)
+uint32_t find_trip(const struct state *st, uint32_t root_row, uint64_t token)
 {
 	uint32_t h;
 

@@ -27,19 +27,6 @@ uint32_t find_same(const struct state *st, uint32_t root_row, uint64_t token)
 	return 0;
 }
 
-static uint32_t *ring_calls(const struct session_row *root)
-{
-	return (uint32_t *)(void *)(root->ring + root->ring_cap);
-}
-
-/* The place of the execution that lies `back` behind the newest; back < ring_n. */
-static uint32_t ring_place(const struct session_row *root, uint32_t back)
-{
-	uint32_t i = (root->ring_at ? root->ring_at : root->ring_n) + (uint32_t)root->ring_n - 1 - back;
-
-	return i >= root->ring_n ? i - root->ring_n : i;
-}
-
 /* ---- questions ---- */
 
 /* Exact also where the rows have stopped counting. */

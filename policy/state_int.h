@@ -302,6 +302,9 @@ uint32_t find_guard(const struct state *st, uint64_t session, struct str tool);
 uint32_t find_agent(const struct state *st, struct str name);
 bool descends(const struct state *st, uint32_t session_row, uint32_t from);
 
+/* ---- state_apply.c ---- */
+void tree_link(struct state *st, uint32_t h, uint64_t parent);
+
 /* ---- state_call.c ---- */
 uint32_t find_seq(const struct state *st, uint64_t seq);
 uint32_t find_call_chain(const struct state *st, uint64_t session, uint64_t call_hash); /* the newest */
@@ -315,6 +318,17 @@ void calls_free(struct state *st, struct session_row *s);
 bool decision_is_kept(const struct session_row *s, const struct entry_decision *d);
 
 /* ---- state_exec.c ---- */
+static inline uint32_t *ring_calls(const struct session_row *root)
+{
+	return (uint32_t *)(void *)(root->ring + root->ring_cap);
+}
+/* The place of the execution that lies `back` behind the newest; back < ring_n. */
+static inline uint32_t ring_place(const struct session_row *root, uint32_t back)
+{
+	uint32_t i = (root->ring_at ? root->ring_at : root->ring_n) + (uint32_t)root->ring_n - 1 - back;
+
+	return i >= root->ring_n ? i - root->ring_n : i;
+}
 uint32_t find_same(const struct state *st, uint32_t root_row, uint64_t token);
 bool exec_reserve(struct state *st, struct session_row *root);
 void exec_add(struct state *st, uint32_t call, const struct entry_decision *d);
@@ -363,6 +377,7 @@ void card_answered(struct state *st, uint32_t h, const struct entry_resolve *r);
 void card_free(struct state *st, uint32_t h);
 
 /* ---- state_denial.c ---- */
+uint32_t find_trip(const struct state *st, uint32_t root_row, uint64_t token);
 bool denial_reserve(struct state *st, const struct entry_decision *d);
 void denial_add(struct state *st, uint32_t session, const struct entry *e);
 void denials_free(struct state *st, struct session_row *s);
@@ -372,6 +387,8 @@ uint32_t find_break(const struct state *st, const struct breaker_row *key);
 bool break_key_eq(const struct breaker_row *a, const struct breaker_row *b);
 /* The rows that an entry brings, whatever its kind. */
 const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n);
+bool break_says_nothing(const struct breaker_row *row);
+void break_link(struct state *st, uint32_t h); /* a row that has its key; there is place for it */
 bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n);
 void break_put(struct state *st, const struct breaker_row *row, uint64_t seq);
 void breaks_free(struct state *st, struct session_row *s);

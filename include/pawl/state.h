@@ -20,8 +20,17 @@ void state_apply(struct state *st, const struct entry *e);
 
 uint64_t state_next_seq(const struct state *st); /* 0 for an empty log */
 int64_t state_now(const struct state *st);	 /* log time of the newest entry, 0 when none */
-/* SHA-256-sized digest over the canonical content: for tests (crash, clone, replay) and, later, snapshots. */
+/* SHA-256 over the bytes that state_write() gives: equal for equal entries, on any machine. */
 void state_digest(const struct state *st, uint8_t out[static 32]);
+
+/* All of it as bytes, and back (policy/state_write.c has the format). The sink gets at most 64 KiB at a time; what it or the source fails
+ * with, a negative error, is handed on. The source gives at most max bytes, and none at the end. Bytes from outside are input: whatever
+ * state_write() would not have written, or state_apply() could stumble over, is PAWL_E_TAMPERED with its place. A state that was read has
+ * the digest of its bytes, and goes on as the one that was written. */
+typedef int state_sink(void *arg, const void *p, size_t n, struct pawl_error *err);
+typedef int state_source(void *arg, void *p, size_t max, size_t *ret_n, struct pawl_error *err);
+PAWL_MUST_USE int state_write(const struct state *st, state_sink *sink, void *arg, struct pawl_error *err);
+PAWL_MUST_USE int state_read(state_source *source, void *arg, struct state **ret, struct pawl_error *err);
 
 enum session_end { SESSION_LIVE, SESSION_ENDED_CLOSE, SESSION_ENDED_STALE, SESSION_ENDED_ABORT };
 struct session_state {

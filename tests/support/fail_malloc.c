@@ -11,6 +11,7 @@
 
 static _Thread_local long left; /* 0: nothing is planned */
 static _Thread_local bool failed;
+static _Thread_local size_t largest;
 
 /* Or every test that walks through failures would pass without one. */
 static void prove(void)
@@ -39,6 +40,16 @@ bool fail_malloc_stop(void)
 	return failed;
 }
 
+void fail_malloc_watch(void)
+{
+	largest = 0;
+}
+
+size_t fail_malloc_largest(void)
+{
+	return largest;
+}
+
 /* Called before ThreadSanitizer has set itself up: not to be watched by it. */
 #ifdef __clang__
 #define EARLY __attribute__((disable_sanitizer_instrumentation))
@@ -46,8 +57,9 @@ bool fail_malloc_stop(void)
 #define EARLY __attribute__((no_sanitize("thread")))
 #endif
 
-EARLY static bool fails(void)
+EARLY static bool fails(size_t n)
 {
+	largest = n > largest ? n : largest;
 	if (left == 0 || --left > 0)
 		return false;
 	failed = true;
@@ -99,15 +111,15 @@ static uintptr_t real(_Atomic(uintptr_t) *at, const char *name)
 
 EARLY void *malloc(size_t n)
 {
-	return fails() ? NULL : REAL(malloc, malloc_type *)(n);
+	return fails(n) ? NULL : REAL(malloc, malloc_type *)(n);
 }
 
 EARLY void *calloc(size_t n, size_t size)
 {
-	return fails() ? NULL : REAL(calloc, calloc_type *)(n, size);
+	return fails(n * size) ? NULL : REAL(calloc, calloc_type *)(n, size);
 }
 
 EARLY void *realloc(void *p, size_t n)
 {
-	return fails() ? NULL : REAL(realloc, realloc_type *)(p, n);
+	return fails(n) ? NULL : REAL(realloc, realloc_type *)(p, n);
 }

@@ -5,8 +5,11 @@
 #ifndef PAWL_TESTS_FAIL_MALLOC_H
 #define PAWL_TESTS_FAIL_MALLOC_H
 #include <stdbool.h>
+#include <stddef.h>
 
 void fail_malloc_after(long n); /* 1 = the next one, and only that one */
 bool fail_malloc_stop(void);    /* true when one has failed since */
+void fail_malloc_watch(void);
+size_t fail_malloc_largest(void); /* bytes asked for at once since then, at most */
 
 #endif

@@ -1,6 +1,6 @@
 /* tests/support/judge_world.h - the world in which scripts for the judge run (judge_script.h): steps, two states, and
  * how a question is put. Every question is judged twice, in a second state and on a copy; every entry is fed to both
- * states; at the end they must be equal. All in a header, so that only tests that want it link policy/. */
+ * states, of which the second is written as bytes and read again after each; at the end they must be equal. All in a header, so that only tests that want it link policy/. */
 #ifndef PAWL_TESTS_JUDGE_WORLD_H
 #define PAWL_TESTS_JUDGE_WORLD_H
 #include "daemon/base/buf.h"
@@ -12,6 +12,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+
+#include "tests/support/state_reread.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -113,6 +116,7 @@ static inline void put(struct world *w, const struct entry *e)
 		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
 	state_apply(w->a, e);
 	state_apply(w->b, e);
+	reread(&w->b);
 }
 
 static inline struct entry blank(const struct world *w, enum entry_kind kind)

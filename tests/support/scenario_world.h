@@ -3,6 +3,7 @@
 #ifndef PAWL_TESTS_SCENARIO_WORLD_H
 #define PAWL_TESTS_SCENARIO_WORLD_H
 #include "tests/support/scenario_file.h"
+#include "tests/support/state_reread.h"
 
 #include "daemon/base/json.h"
 #include "daemon/log/entry.h"

@@ -266,7 +266,7 @@ static void do_step(struct world *w, const struct ynode *s)
 		FAIL(w, "no such step: %s", op);
 }
 
-static void run_file(const char *path)
+static void run_file(const char *path, bool rereading)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	struct world w = { .file = path, .now = 1000000 * NS_PER_SEC, .scratch = BUF_MAX(4 << 20) };
@@ -286,6 +286,8 @@ static void run_file(const char *path)
 	for (const struct ynode *s = steps->first; s; s = s->next) {
 		w.step++;
 		do_step(&w, s);
+		if (rereading)
+			reread(&w.st);
 	}
 	restart(&w); /* whatever happened: the log alone says it all */
 	world_done(&w);
@@ -297,14 +299,13 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void every_scenario_holds_on_the_library(void **state)
+static void run_all(bool rereading)
 {
 	char path[512], *names[256];
 	const struct dirent *e;
 	DIR *d = opendir("tests/scenario");
 	size_t n = 0;
 
-	(void)state;
 	if (!d)
 		fail_msg("run this where tests/scenario is");
 	while ((e = readdir(d)) && n < PAWL_LEN(names))
@@ -314,15 +315,31 @@ static void every_scenario_holds_on_the_library(void **state)
 	qsort(names, n, sizeof(names[0]), by_name);
 	for (size_t i = 0; i < n; i++) {
 		(void)snprintf(path, sizeof(path), "tests/scenario/%s", names[i]);
-		run_file(path);
+		run_file(path, rereading);
 		free(names[i]);
 	}
 	assert_true(n >= 30); /* a folder that lost its files must not pass */
 }
 
+static void every_scenario_holds_on_the_library(void **state)
+{
+	(void)state;
+	run_all(false);
+}
+
+/* After each step the state is written as bytes, and the rest runs on what was read. */
+static void every_scenario_holds_on_a_state_that_was_read(void **state)
+{
+	(void)state;
+	run_all(true);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_scenario_holds_on_the_library) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_scenario_holds_on_the_library),
+		cmocka_unit_test(every_scenario_holds_on_a_state_that_was_read),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
