@@ -74,6 +74,19 @@ struct ledger_state state_ledger(const struct state *st, const struct ledger_key
 	return h && !is_over(&ledger_at(st, h)->sum, now) ? ledger_at(st, h)->sum : (struct ledger_state){ 0 };
 }
 
+bool state_ledger_next(const struct state *st, uint32_t *at, struct ledger_key *ret_key, struct ledger_state *ret_sum)
+{
+	uint32_t h = 0;
+
+	while (!h && *at < st->by_ledger.cap)
+		h = st->by_ledger.slot[(*at)++];
+	if (!h)
+		return false;
+	*ret_key = ledger_key_of(st, ledger_at(st, h));
+	*ret_sum = ledger_at(st, h)->sum;
+	return true;
+}
+
 uint32_t ledger_holds(const struct state *st, const struct call_row *c)
 {
 	uint32_t h = c->live.holds;

@@ -58,6 +58,8 @@ struct ledger_state {
 /* Zeroes for a ledger nothing has touched, and for one whose window is over at now. A draw that names an earlier end than that of the window
  * that is open, or none, falls into the open one; a later end starts the next. A grant where no window is open counts in the next one. */
 struct ledger_state state_ledger(const struct state *st, const struct ledger_key *key, int64_t now);
+/* Every ledger there is, in no order; *at = 0 first, false at the end. As it is kept: one whose window is over still shows what it had. */
+bool state_ledger_next(const struct state *st, uint32_t *at, struct ledger_key *ret_key, struct ledger_state *ret_sum);
 
 /* The budgets of the policy in force, as the newest entry that told them had them; `from` and `life` are empty. Returns how many; room for
  * PAWL_MAX_BUDGETS. *ret_known: an entry has told. */
