@@ -375,7 +375,7 @@ static void step(struct world *w, struct life *l)
 		give(w, &e);
 	} else if (!dice_below(l->d, 8)) {
 		step_review(w, l->d, session);
-	} else if (!dice_below(l->d, 300)) {
+	} else if (!dice_below(l->d, 500)) {
 		start_entry(w);
 	} else if (l->n_open && dice_coin(l->d)) {
 		step_settle(w, l);
@@ -397,7 +397,7 @@ static void live(struct world *w, const char *name, uint64_t seed, int mode)
 	own->s = seed + 1;
 	world_open(w, name);
 	start_entry(w);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 700; i++) {
 		step(w, &l);
 		if (mode == 0 || !dice_below(own, 100))
 			world_commit(w);
@@ -410,7 +410,7 @@ static void live(struct world *w, const char *name, uint64_t seed, int mode)
 			w->p = open_good(w->path);
 		}
 	}
-	start_entry(w);
+	step_open(w, d); /* so that the last commit is one with a state */
 	world_commit(w);
 	free(d);
 	free(own);
@@ -419,7 +419,7 @@ static void live(struct world *w, const char *name, uint64_t seed, int mode)
 static void test_batches(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed < 4; seed++) {
+	for (uint64_t seed = 1; seed < 9; seed++) {
 		struct world one, many, opened;
 		char names[3][32];
 
@@ -435,6 +435,38 @@ static void test_batches(void **state)
 		world_done(&many);
 		world_done(&opened);
 	}
+}
+
+/* No entry names the ledgers of calls that nobody reported: their lease ran out, their session ended, and it was forgotten since. */
+static void test_ledgers_unnamed(void **state)
+{
+	struct world w;
+	struct entry e;
+
+	(void)state;
+	world_open(&w, "unnamed.sqlite");
+	start_entry(&w);
+	for (int how = 0; how < 3; how++) {
+		uint64_t session = state_next_seq(w.f.st), call;
+
+		e = opening(&w.f, "local");
+		give(&w, &e);
+		call = give_allow(&w, session, 1, USD);
+		world_commit(&w);
+		assert_ledgers(&w);
+		w.f.now += 900 * SEC;
+		e = how == 0 ? expiry(&w.f, session, call) : ending(&w.f, session, SESSION_CLOSE);
+		give(&w, &e);
+		if (how == 2) {
+			w.f.now += 2 * PAWL_SESSION_LINGER_NS;
+			e = opening(&w.f, "local");
+			give(&w, &e);
+			assert_null(state_decision(w.f.st, call));
+		}
+		world_commit(&w);
+		assert_ledgers(&w);
+	}
+	world_done(&w);
 }
 
 /* Odd texts and amounts at the ends of their range go in, and every view can be read. */
@@ -1023,6 +1055,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	     cmocka_unit_test(test_batches),	  cmocka_unit_test(test_random_entries),
+		cmocka_unit_test(test_ledgers_unnamed),
 		cmocka_unit_test(test_transactions), cmocka_unit_test(test_foreign),	  cmocka_unit_test(test_left_alone),
 		cmocka_unit_test(test_unsafe),	     cmocka_unit_test(test_busy),	  cmocka_unit_test(test_long_reader),
 		cmocka_unit_test(test_other_writer), cmocka_unit_test(test_full),	  cmocka_unit_test(test_malloc_at_open),
