@@ -63,12 +63,12 @@ int journal_index_reserve(struct journal *j, size_t more, struct pawl_error *err
 
 void journal_index_note(struct journal *j, uint64_t seq, uint64_t segment, size_t off)
 {
-	const struct index_row *last = j->n_rows ? &j->rows[j->n_rows - 1] : NULL;
+	const struct index_row *last;
 
-	if (last && last->segment == segment && off < last->off + INDEX_STEP)
-		return;
 	(void)pthread_mutex_lock(&j->lock);
-	j->rows[j->n_rows++] = (struct index_row){ seq, segment, off };
+	last = j->n_rows ? &j->rows[j->n_rows - 1] : NULL;
+	if (!last || last->segment != segment || off >= last->off + INDEX_STEP)
+		j->rows[j->n_rows++] = (struct index_row){ seq, segment, off };
 	(void)pthread_mutex_unlock(&j->lock);
 }
 

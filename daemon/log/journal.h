@@ -23,6 +23,7 @@ struct journal_config {
 	struct str origin;    /* read_only may leave it out (STR_NONE): any one origin is taken */
 	size_t segment_bytes; /* 0 = JOURNAL_SEGMENT_BYTES; tests use less */
 	bool read_only;       /* pawl log verify: no lock, no cut, no preallocation */
+	bool tail_only;       /* reads the newest segment alone, where a torn batch can be; journal_walk() checks the others when it comes by */
 	/* Fault injection for tests: NULL = the real calls. */
 	const struct journal_io *io;
 };
@@ -53,7 +54,10 @@ bool journal_broken(const struct journal *j);
 PAWL_MUST_USE int journal_repair(struct journal *j, struct pawl_error *err);
 /* journal_repair(), and there is room for more than endings: the spare segment exists. A full disk fails here, not at the next entry. */
 PAWL_MUST_USE int journal_ready(struct journal *j, struct pawl_error *err);
-/* The note with this sequence, appended to out. Safe from any one thread while another appends later entries.
+/* The note with this sequence, appended to out. Safe from any thread while another appends later entries.
  * PAWL_E_LIMIT: not there. */
 PAWL_MUST_USE int journal_read(struct journal *j, uint64_t seq, struct buf *out, struct pawl_error *err);
+/* Visits the durable entries from `from` on and below `to`, in order; whole batches are read and checked as at opening. Safe from any thread
+ * while another appends. PAWL_E_LIMIT: they are not all there. */
+PAWL_MUST_USE int journal_walk(struct journal *j, uint64_t from, uint64_t to, journal_visit *visit, void *arg, struct pawl_error *err);
 #endif

@@ -78,7 +78,7 @@ struct journal {
 	struct buf rec;
 	pthread_mutex_t lock;   /* guards what journal_read() looks at: */
 	uint64_t next_seq;      /* only durable entries lie below */
-	struct index_row *rows; /* at least one a segment, one every INDEX_STEP */
+	struct index_row *rows; /* at least one a segment; one every INDEX_STEP where it was written or read */
 	size_t n_rows, cap_rows;
 };
 

@@ -1,4 +1,4 @@
-/* daemon/log/journal_read.c - one entry back from the journal, beside a thread that appends. Touches only what struct
+/* daemon/log/journal_read.c - entries back from the journal, one or a range, beside a thread that appends. Touches only what struct
  * journal's lock guards; opens the segment by name for itself, so that a repair which puts another file there disturbs
  * nobody. */
 #include "daemon/log/journal_impl.h"
@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define ROWS_FOR_WRITER 8 /* more than journal_append() reserves */
 
 static int pread_all(int fd, void *out, size_t n, size_t off, struct pawl_error *err)
 {
@@ -51,58 +53,187 @@ static bool row_find(struct journal *j, uint64_t seq, struct index_row *ret)
 	return found;
 }
 
-/* Reads the whole record at off again and hands out the note: a bad disk must not put words into an old answer. */
-static int note_out(const struct journal *j, int fd, size_t off, const struct record *head, uint64_t seq,
-		    struct buf *out, struct pawl_error *err)
+/* Keeps the way to a batch that had to be looked for: asked for again, it is near. What appends has reserved its own room. */
+static void row_keep(struct journal *j, const struct index_row *row)
 {
-	uint8_t *p = malloc(head->bytes);
-	struct record r;
-	struct str note = STR_NONE;
-	int got;
+	size_t lo = 0, hi;
 
+	(void)pthread_mutex_lock(&j->lock);
+	hi = j->n_rows;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (j->rows[mid].seq <= row->seq)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo > 0 && j->n_rows + ROWS_FOR_WRITER < j->cap_rows && row->off >= j->rows[lo - 1].off + INDEX_STEP &&
+	    j->rows[lo - 1].segment == row->segment) {
+		memmove(&j->rows[lo + 1], &j->rows[lo], (j->n_rows - lo) * sizeof(*j->rows));
+		j->rows[lo] = *row;
+		j->n_rows++;
+	}
+	(void)pthread_mutex_unlock(&j->lock);
+}
+
+static int segment_open(const struct journal *j, uint64_t segment, struct pawl_error *err)
+{
+	char name[32];
+	int fd;
+
+	journal_segment_name(segment, name);
+	fd = openat(j->dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd >= 0 ? fd : pawl_fail_errno(err, "journal: %s", name);
+}
+
+/* The head of the record that must start there with entry row->seq. */
+static int head_at(int fd, const struct index_row *row, struct record *ret, struct pawl_error *err)
+{
+	uint8_t head[RECORD_HEAD];
+	int r = pread_all(fd, head, sizeof(head), row->off, err);
+
+	if (r == 0 && (!record_head(head, ret) || ret->first != row->seq))
+		r = pawl_fail(err, PAWL_E_TAMPERED, "journal: entry %llu is not at byte %zu of the segment that starts with %llu",
+			      (unsigned long long)row->seq, row->off, (unsigned long long)row->segment);
+	return r;
+}
+
+/* The whole record there, checked: a bad disk must not put words into an old answer. The caller frees *ret. */
+static int record_load(const struct journal *j, int fd, const struct index_row *row, uint8_t **ret, struct record *rec, struct pawl_error *err)
+{
+	uint8_t *p = NULL;
+	size_t n;
+	int r = head_at(fd, row, rec, err);
+
+	if (r < 0)
+		return r;
+	n = rec->bytes;
+	p = malloc(n);
 	if (!p)
-		return pawl_fail(err, PAWL_E_NOMEM, "no memory for a batch of %zu bytes", head->bytes);
-	got = pread_all(fd, p, head->bytes, off, err);
-	if (got == 0 && (!record_parse(p, head->bytes, &r) || memcmp(r.origin, j->origin, 32) != 0))
-		got = pawl_fail(err, PAWL_E_TAMPERED, "journal: the batch at entry %llu has changed",
-				(unsigned long long)head->first);
-	for (uint64_t at = head->first; got == 0 && at <= seq; at++)
-		if (!record_note(&r, &note))
-			got = pawl_fail(err, PAWL_E_TAMPERED, "journal: entry %llu is not in its batch",
-					(unsigned long long)seq);
-	if (got == 0) {
+		return pawl_fail(err, PAWL_E_NOMEM, "no memory for a batch of %zu bytes", n);
+	r = pread_all(fd, p, n, row->off, err);
+	if (r == 0 && (!record_parse(p, n, rec) || memcmp(rec->origin, j->origin, 32) != 0))
+		r = pawl_fail(err, PAWL_E_TAMPERED, "journal: the batch at entry %llu has changed", (unsigned long long)row->seq);
+	if (r < 0)
+		free(p);
+	else
+		*ret = p;
+	return r;
+}
+
+static int note_out(const struct journal *j, int fd, const struct index_row *row, uint64_t seq, struct buf *out, struct pawl_error *err)
+{
+	struct str note = STR_NONE;
+	struct record rec;
+	uint8_t *p = NULL;
+	int r = record_load(j, fd, row, &p, &rec, err);
+
+	for (uint64_t at = row->seq; r == 0 && at <= seq; at++)
+		if (!record_note(&rec, &note))
+			r = pawl_fail(err, PAWL_E_TAMPERED, "journal: entry %llu is not in its batch", (unsigned long long)seq);
+	if (r == 0) {
 		buf_str_add(out, note);
-		got = buf_ok(out) ? 0 : pawl_fail(err, PAWL_E_NOMEM, "no memory for an entry");
+		r = buf_ok(out) ? 0 : pawl_fail(err, PAWL_E_NOMEM, "no memory for an entry");
 	}
 	free(p);
-	return got;
+	return r;
+}
+
+/* From the batch at *row to the one that holds seq. */
+static int row_seek(struct journal *j, int fd, uint64_t seq, struct index_row *row, struct pawl_error *err)
+{
+	struct record r = { .count = 0 };
+	int got;
+
+	for (;;) {
+		got = head_at(fd, row, &r, err);
+		if (got < 0)
+			return got;
+		if (seq < r.first + r.count)
+			break;
+		row->seq += r.count;
+		row->off += r.bytes;
+	}
+	row_keep(j, row);
+	return 0;
 }
 
 int journal_read(struct journal *j, uint64_t seq, struct buf *out, struct pawl_error *err)
 {
-	uint8_t head[RECORD_HEAD];
 	struct index_row row;
-	struct record r = { .count = 0 };
-	char name[32];
-	int fd, got = 0;
+	int fd, r;
 
 	if (!row_find(j, seq, &row))
 		return pawl_fail(err, PAWL_E_LIMIT, "the journal holds no entry %llu", (unsigned long long)seq);
-	journal_segment_name(row.segment, name);
-	fd = openat(j->dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = segment_open(j, row.segment, err);
 	if (fd < 0)
-		return pawl_fail_errno(err, "journal: %s", name);
-	while (got == 0) {
-		got = pread_all(fd, head, sizeof(head), row.off, err);
-		if (got == 0 && (!record_head(head, &r) || r.first != row.seq))
-			got = pawl_fail(err, PAWL_E_TAMPERED, "journal: %s has changed at byte %zu", name, row.off);
-		if (got < 0 || seq < r.first + r.count)
-			break;
-		row.seq += r.count;
-		row.off += r.bytes;
-	}
-	if (got == 0)
-		got = note_out(j, fd, row.off, &r, seq, out, err);
+		return fd;
+	r = row_seek(j, fd, seq, &row, err);
+	if (r == 0)
+		r = note_out(j, fd, &row, seq, out, err);
 	(void)close(fd);
-	return got;
+	return r;
+}
+
+/* ---- many entries ---- */
+
+static int visit_record(struct record rec, uint64_t from, uint64_t to, journal_visit *visit, void *arg, struct pawl_error *err)
+{
+	struct str note;
+	int r = 0;
+
+	for (uint64_t seq = rec.first; r == 0 && seq < rec.first + rec.count && seq < to; seq++) {
+		if (!record_note(&rec, &note))
+			return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu: its length in the batch cannot be", (unsigned long long)seq);
+		r = seq < from ? 0 : visit(arg, seq, note, err);
+	}
+	return r;
+}
+
+/* The batches of one segment, from the one at *row on. Ends behind the last that starts below to, or where the next segment starts. */
+static int walk_segment(struct journal *j, int fd, struct index_row *row, uint64_t from, uint64_t to, journal_visit *visit, void *arg,
+			struct pawl_error *err)
+{
+	struct index_row next;
+	struct record rec;
+	int r = 0;
+
+	while (r == 0 && row->seq < to) {
+		uint8_t *p = NULL;
+
+		if (row_find(j, row->seq, &next) && next.segment != row->segment)
+			return 0;
+		r = record_load(j, fd, row, &p, &rec, err);
+		if (r == 0) {
+			row->seq += rec.count;
+			row->off += rec.bytes;
+			r = visit_record(rec, from, to, visit, arg, err);
+		}
+		free(p);
+	}
+	return r;
+}
+
+int journal_walk(struct journal *j, uint64_t from, uint64_t to, journal_visit *visit, void *arg, struct pawl_error *err)
+{
+	uint64_t at = from;
+	int r = 0;
+
+	while (r == 0 && at < to) {
+		struct index_row row;
+		int fd;
+
+		if (!row_find(j, at, &row) || !row_find(j, to - 1, &(struct index_row){ 0 }))
+			return pawl_fail(err, PAWL_E_LIMIT, "the journal holds no entry %llu", (unsigned long long)at);
+		fd = segment_open(j, row.segment, err);
+		if (fd < 0)
+			return fd;
+		r = row_seek(j, fd, at, &row, err);
+		if (r == 0)
+			r = walk_segment(j, fd, &row, from, to, visit, arg, err);
+		at = row.seq;
+		(void)close(fd);
+	}
+	return r;
 }

@@ -284,9 +284,21 @@ static int settle(struct journal *j, struct pawl_error *err)
 	return r;
 }
 
-static int recover_run(struct recover *rc, const char *dir, struct pawl_error *err)
+/* The older segments are known by their names alone. */
+static int skip_to_last(struct recover *rc, size_t *ret, struct pawl_error *err)
+{
+	int r = journal_index_reserve(rc->j, rc->n, err);
+
+	for (size_t i = 0; r == 0 && i + 1 < rc->n; i++)
+		journal_index_note(rc->j, rc->first[i], rc->first[i], 0);
+	*ret = rc->n - 1;
+	return r;
+}
+
+static int recover_run(struct recover *rc, const char *dir, bool tail_only, struct pawl_error *err)
 {
 	struct journal *j = rc->j;
+	size_t from = 0;
 	int r = 0;
 
 	j->dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -298,9 +310,11 @@ static int recover_run(struct recover *rc, const char *dir, struct pawl_error *e
 		rc->live = writer_lives(j);
 	if (r == 0)
 		r = list_segments(rc, err);
+	if (r == 0 && tail_only && rc->n)
+		r = skip_to_last(rc, &from, err);
 	if (r == 0 && rc->n)
-		rc->scan.next_seq = rc->first[0];
-	for (size_t i = 0; r == 0 && i < rc->n; i++)
+		rc->scan.next_seq = rc->first[from];
+	for (size_t i = from; r == 0 && i < rc->n; i++)
 		r = walk_segment(rc, i, err);
 	if (r == 0) {
 		j->next_seq = rc->scan.next_seq;
@@ -338,7 +352,7 @@ int journal_open(const struct journal_config *cfg, journal_visit *visit, void *a
 	rc.scan.any_origin = cfg->origin.n == 0;
 	if (cfg->origin.n)
 		crypto_hash_sha256(rc.scan.origin, (const uint8_t *)cfg->origin.p, cfg->origin.n);
-	r = recover_run(&rc, cfg->dir, err);
+	r = recover_run(&rc, cfg->dir, cfg->tail_only, err);
 	if (r == 0) {
 		*rec = (struct journal_recovery){ .next_seq = rc.scan.next_seq,
 						  .first_seq = rc.n ? rc.first[0] : 0,
