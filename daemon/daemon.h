@@ -24,6 +24,7 @@ struct daemon {
 	struct journal *journal;
 	struct journal_recovery recovery;
 	struct committer *committer;
+	struct projector *projector;
 	struct sessions *sessions;
 	struct reviews *reviews;
 	struct operators *operators;
@@ -36,10 +37,14 @@ struct daemon {
 	char *policy_text;    /* as loaded, for policy.show */
 	size_t policy_text_n;
 	int64_t started_ns, policy_loaded_ns;
+	char projection[PAWL_MAX_PATH + 32]; /* the file */
+	char reading[96]; /* how far, for those who ask before m_up */
 };
 
-/* Opens everything but the doors, replays the log, writes the start entry and waits until it is durable. daemon_close() ends any half. */
-PAWL_MUST_USE int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, struct pawl_error *err);
+struct door_calls;
+/* Opens everything, reads the log (the doors answer `unavailable` meanwhile), writes the start entry and waits until it is durable. daemon_close()
+ * ends any half but the doors. */
+PAWL_MUST_USE int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *done, struct resolver resolver, struct pawl_error *err);
 void daemon_close(struct daemon *d);
 /* Loads the policy file; problems go to the operational log, one line each. */
 PAWL_MUST_USE int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err);
@@ -58,7 +63,8 @@ struct door_calls {
 	int64_t (*wake)(struct daemon *d, int64_t now); /* held-back answers that are due; returns when the next one is */
 	bool (*watcher_gone)(struct daemon *d);	      /* d->peer is readable */
 };
-/* Until TERM or until the watcher is gone; then drains, writes a stop entry and returns an exit status. */
-int loop_run(struct daemon *d, const struct door_calls *doors);
+/* Until TERM or until the watcher is gone; then drains and writes a stop entry. Negative: it cannot go on, and wrote nothing more;
+ * PAWL_E_TAMPERED: the log is damaged. */
+PAWL_MUST_USE int loop_run(struct daemon *d, const struct door_calls *doors, struct pawl_error *err);
 
 #endif

@@ -23,7 +23,7 @@ static void on_signal(int sig)
 		asked = ASKED_RELOAD;
 }
 
-enum { WHAT_AGENT, WHAT_OPERATOR, WHAT_COMMITTER, WHAT_PEER };
+enum { WHAT_AGENT, WHAT_OPERATOR, WHAT_COMMITTER, WHAT_PROJECTOR, WHAT_PEER };
 
 static int watch_fd(int ep, int fd, uint32_t what, struct pawl_error *err)
 {
@@ -42,6 +42,8 @@ static int watch_all(struct daemon *d, const struct door_calls *doors, int ep, s
 		r = watch_fd(ep, doors->fd(d, 1), WHAT_OPERATOR, err);
 	if (r == 0)
 		r = watch_fd(ep, committer_fd(d->committer), WHAT_COMMITTER, err);
+	if (r == 0)
+		r = watch_fd(ep, projector_fd(d->projector), WHAT_PROJECTOR, err);
 	if (r == 0)
 		r = watch_fd(ep, d->peer, WHAT_PEER, err);
 	return r;
@@ -71,8 +73,18 @@ static int sleep_ms(int64_t now, int64_t next)
 	return ms > 60000 ? 60000 : (int)ms;
 }
 
+/* A log that is not what it was must not be gone on with, whoever asks. */
+static int follow(struct daemon *d, struct pawl_error *err)
+{
+	int r = mediate_follow(&d->m, err);
+
+	if (r < 0)
+		oplog_error("the log is damaged; pawld stops", err);
+	return r;
+}
+
 /* more: of the two doors, which has requests left that no descriptor will tell of again. */
-static void handle(struct daemon *d, const struct door_calls *doors, uint32_t what, bool more[static 2])
+static int handle(struct daemon *d, const struct door_calls *doors, uint32_t what, bool more[static 2], struct pawl_error *err)
 {
 	switch (what) {
 	case WHAT_AGENT:
@@ -82,13 +94,18 @@ static void handle(struct daemon *d, const struct door_calls *doors, uint32_t wh
 	case WHAT_COMMITTER:
 		mediate_reap(&d->m);
 		break;
+	case WHAT_PROJECTOR:
+		return follow(d, err);
 	default:
 		if (doors->watcher_gone(d)) {
 			oplog(OPLOG_WARN, "the watcher is gone; draining");
 			asked = ASKED_STOP;
 		}
 	}
+	return 0;
 }
+
+#define SNAPSHOT_MS 5000 /* the watcher waits longer than that, and a start without it only takes longer */
 
 /* Answers what was taken, then says in the log that this was an orderly end. */
 static void drain(struct daemon *d, const struct door_calls *doors)
@@ -99,6 +116,7 @@ static void drain(struct daemon *d, const struct door_calls *doors)
 	sdnotify_stopping(d->notify);
 	(void)doors->wake(d, INT64_MAX); /* whoever waits for a person is told how it stands, and asks again elsewhere */
 	mediate_last_resort(&d->m);
+	mediate_snapshot(&d->m, SNAPSHOT_MS);
 	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
 		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
 	while (mediate_owed(&d->m)) {
@@ -127,46 +145,47 @@ static void catch_signals(sigset_t *ret_sleeping)
 	(void)sigdelset(ret_sleeping, SIGHUP);
 }
 
-int loop_run(struct daemon *d, const struct door_calls *doors)
+static void reload(struct daemon *d)
 {
-	struct pawl_error err = { .code = PAWL_OK };
+	struct policy_report rep = { .rows = NULL };
+	struct refusal no;
+
+	asked = 0;
+	sdnotify_reloading(d->notify, monotonic_ns());
+	if (daemon_reload(d, &rep, NULL, &no) < 0)
+		oplog(OPLOG_ERROR, "the reload is not in the log: %s", no.err.msg);
+	sdnotify_ready(d->notify);
+	policy_report_done(&rep);
+}
+
+int loop_run(struct daemon *d, const struct door_calls *doors, struct pawl_error *err)
+{
 	struct epoll_event ev[8];
 	bool more[2] = { false, false };
 	sigset_t sleeping;
-	int ep = epoll_create1(EPOLL_CLOEXEC);
+	int ep = epoll_create1(EPOLL_CLOEXEC), r = ep < 0 ? pawl_fail_errno(err, "epoll_create1") : watch_all(d, doors, ep, err);
 
 	catch_signals(&sleeping);
-	if (ep < 0 || watch_all(d, doors, ep, &err) < 0) {
-		oplog(OPLOG_ERROR, "cannot watch descriptors: %s", err.code ? err.msg : "epoll_create1");
-		return EXIT_SOFTWARE;
-	}
-	while (asked != ASKED_STOP) {
+	while (r == 0 && asked != ASKED_STOP) {
 		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now), due = doors->wake(d, now);
 		int64_t beat = sdnotify_tick(d->notify, now);
 		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] ? 0 : sleep_ms(now, earliest(next, due, beat)), &sleeping);
 
 		if (n < 0 && errno != EINTR) {
-			oplog(OPLOG_ERROR, "epoll_pwait failed (%d)", errno);
+			r = pawl_fail_errno(err, "epoll_pwait");
 			break;
 		}
-		for (int i = 0; i < n; i++)
-			handle(d, doors, ev[i].data.u32, more);
+		for (int i = 0; i < n && r == 0; i++)
+			r = handle(d, doors, ev[i].data.u32, more, err);
 		for (int which = 0; which < 2; which++)
-			if (more[which])
+			if (r == 0 && more[which])
 				more[which] = doors->serve(d, which);
-		if (asked == ASKED_RELOAD) {
-			struct policy_report rep = { .rows = NULL };
-			struct refusal no;
-
-			asked = 0;
-			sdnotify_reloading(d->notify, monotonic_ns());
-			if (daemon_reload(d, &rep, NULL, &no) < 0)
-				oplog(OPLOG_ERROR, "the reload is not in the log: %s", no.err.msg);
-			sdnotify_ready(d->notify);
-			policy_report_done(&rep);
-		}
+		if (r == 0 && asked == ASKED_RELOAD)
+			reload(d);
 	}
-	drain(d, doors);
-	(void)close(ep);
-	return asked == ASKED_STOP ? EXIT_DONE : EXIT_SOFTWARE;
+	if (r == 0)
+		drain(d, doors);
+	if (ep >= 0)
+		(void)close(ep);
+	return r;
 }

@@ -30,26 +30,28 @@ static int serve(struct daemon *d, struct pawl_error *err)
 {
 	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, dispatch_wake, watcher_gone };
 	struct resolver resolver = resolve_kernel();
-	int r = confine(d->opt, d->probes, err), status;
+	int r = confine(d->opt, d->probes, err);
 
 	d->n_probes = CONFINE_PROBES;
 	if (r == 0)
-		r = daemon_open(d, dispatch_done, resolver, err);
-	if (r == 0)
-		r = doors.open(d, err);
-	if (r < 0)
+		r = daemon_open(d, &doors, dispatch_done, resolver, err);
+	if (r < 0) {
+		doors.close(d);
 		return r;
+	}
 	/* only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone */
 	r = safe_pid_file(d->opt->pid_file, d->watcher ? d->watcher : getpid(), err);
 	if (r == 0 && d->peer >= 0)
 		r = peer_send(d->peer, PEER_READY, NULL, 0, err);
-	if (r < 0)
+	if (r < 0) {
+		doors.close(d);
 		return r;
+	}
 	sdnotify_ready(d->notify);
 	oplog(OPLOG_INFO, "ready: agent %s", d->opt->socket);
-	status = loop_run(d, &doors);
+	r = loop_run(d, &doors, err);
 	doors.close(d);
-	return status == EXIT_DONE ? 0 : pawl_fail(err, PAWL_E_SYS, "the loop ended");
+	return r;
 }
 
 struct launch { /* what both processes are started with */

@@ -1,4 +1,4 @@
-/* daemon/mediate.c - see mediate.h: the order of steps around the log. Owns the queue of entries on their way and the two states.
+/* daemon/mediate.c - see mediate.h: the order of steps around the log. Owns the queue of entries on their way and the judge's state.
  * Must not look at arguments, sockets or SQL. */
 #include "daemon/mediate_int.h"
 
@@ -9,10 +9,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define RETRY_NS NS_PER_SEC	   /* a closed log is tried again each second */
 #define SUMMARY_NS NS_PER_SEC	   /* one throttle entry a second */
 #define SWEEP_NS (10 * NS_PER_SEC)
+#define FOLLOW_NS (10 * 1000000) /* the projector is nearly there */
+#define FOLLOW_TRIES 500
 
 int refuse(struct refusal *no, enum reason_code code, const char *fmt, ...)
 {
@@ -39,6 +42,7 @@ int refuse_err(struct refusal *no, const struct pawl_error *err)
 void mediate_init(struct mediator *m)
 {
 	m->open = true;
+	m->durable = state_next_seq(m->state);
 	pending_queue_init(&m->pending);
 	buf_init(&m->body, PAWL_MAX_BODY);
 	buf_init(&m->args, PAWL_MAX_MESSAGE * 16); /* canonical text may be longer than what arrived: 1e20 has 21 digits; facts keep a copy */
@@ -62,14 +66,8 @@ void mediate_end(struct mediator *m)
 	}
 	policy_free(m->policy);
 	state_free(m->state);
-	state_free(m->durable);
 	buf_done(&m->body);
 	buf_done(&m->args);
-}
-
-const struct state *mediate_view(const struct mediator *m)
-{
-	return m->open ? m->state : m->durable;
 }
 
 size_t mediate_owed(const struct mediator *m)
@@ -134,6 +132,20 @@ int mediate_again(struct mediator *m, uint64_t seq, void *cookie, struct refusal
 	return 0;
 }
 
+bool mediate_shown(struct mediator *m, void *cookie)
+{
+	struct pending *p;
+
+	if (m->pending.n == 0 && !m->ahead)
+		return false;
+	p = m->ahead ? NULL : pending_shown(cookie);
+	if (p)
+		pending_queue_push(&m->pending, p);
+	else
+		answer_no(m, cookie, REASON_LOG_UNAVAILABLE, m->ahead ? m->closed_why : "out of memory");
+	return true;
+}
+
 /* An old entry answered again: its bytes come from the journal, so the reply is the same, also after a restart. */
 static void answer_again(struct mediator *m, uint64_t seq, void *cookie)
 {
@@ -161,7 +173,9 @@ static void flush_waiters(struct mediator *m)
 	while (m->pending.head && m->pending.head->waits) {
 		struct pending *p = pending_queue_pop(&m->pending);
 
-		if (p->seq < state_next_seq(m->durable))
+		if (p->shows && !m->ahead)
+			m->done(p->cookie, &(struct answer){ .no = REASON_OK });
+		else if (!p->shows && p->seq < m->durable)
 			answer_again(m, p->seq, p->cookie);
 		else /* its entry was in a batch that failed */
 			answer_no(m, p->cookie, REASON_LOG_UNAVAILABLE, m->closed_why);
@@ -174,6 +188,7 @@ static void close_log(struct mediator *m, const struct pawl_error *err)
 	if (!m->open)
 		return;
 	m->open = false;
+	m->ahead = true;
 	m->retry_at = add_sat(clock_now(m->clock), RETRY_NS);
 	(void)snprintf(m->closed_why, sizeof(m->closed_why), "%s", err->msg);
 	oplog(OPLOG_ERROR, "the log cannot be written: %s; every call is denied until it can", err->msg);
@@ -189,7 +204,6 @@ static void count_answer(struct mediator *m, const struct entry *e)
 
 static void take_result(struct mediator *m, struct commit_result *r)
 {
-	struct pawl_error err = { .code = PAWL_OK };
 	struct pending *p;
 
 	flush_waiters(m);
@@ -199,20 +213,17 @@ static void take_result(struct mediator *m, struct commit_result *r)
 	if (!r->durable) {
 		close_log(m, &r->err);
 		answer_no(m, p->cookie, REASON_LOG_UNAVAILABLE, m->closed_why);
-	} else if (state_room(m->durable, &p->e, &err) < 0) {
-		/* what is on disk must be in the state: without memory for it the process ends, and starts again from the log */
-		oplog_error("durable state", &err);
-		abort();
+		free(p);
 	} else {
 		struct answer ans = { .e = &p->e, .note = { r->note, r->note_n } };
 
-		state_apply(m->durable, &p->e);
+		m->durable = r->seq + 1;
 		count_answer(m, &p->e);
 		if (p->cookie)
 			m->done(p->cookie, &ans);
+		projector_push(m->projector, p);
 	}
 	free(r->note);
-	free(p);
 }
 
 void mediate_reap(struct mediator *m)
@@ -271,29 +282,43 @@ int mediate_due(struct mediator *m, int64_t now, struct refusal *no)
 	return r;
 }
 
+/* The state as the disk has it: a copy of the projector's, once that has followed to the end. */
+static int put_back(struct mediator *m, struct pawl_error *err)
+{
+	struct state *fresh = NULL;
+	int r = m->ahead ? projector_copy(m->projector, m->durable, &fresh, err) : 0;
+
+	if (r < 0 || !m->ahead)
+		return r;
+	state_free(m->state);
+	m->state = fresh;
+	m->ahead = false;
+	sessions_sweep(m->sessions, m->state);
+	return 0;
+}
+
 /* last_resort: only for what fits_when_full(). */
 static int try_again(struct mediator *m, int64_t now, bool last_resort)
 {
 	struct pawl_error err = { .code = PAWL_OK };
-	struct state *fresh = NULL;
 	struct refusal no;
 	uint64_t next = 0;
-	int r = committer_recover(m->committer, last_resort, &next, &err);
+	int r = put_back(m, &err);
 
-	if (r == 0 && next != state_next_seq(m->durable))
-		r = pawl_fail(&err, PAWL_E_TAMPERED, "the log ends at %llu, not at %llu", (unsigned long long)next,
-			      (unsigned long long)state_next_seq(m->durable));
+	if (r == PAWL_E_BUSY) {
+		m->retry_at = add_sat(now, FOLLOW_NS);
+		return r;
+	}
 	if (r == 0)
-		r = state_clone(m->durable, &fresh, &err); /* last: a full disk is tried each second */
+		r = committer_recover(m->committer, last_resort, &next, &err);
+	if (r == 0 && next != m->durable)
+		r = pawl_fail(&err, PAWL_E_TAMPERED, "the log ends at %llu, not at %llu", (unsigned long long)next, (unsigned long long)m->durable);
 	if (r < 0) {
 		(void)snprintf(m->closed_why, sizeof(m->closed_why), "%s", err.msg);
 		m->retry_at = add_sat(now, RETRY_NS);
 		return r;
 	}
-	state_free(m->state);
-	m->state = fresh;
 	m->open = true;
-	sessions_sweep(m->sessions, m->state);
 	if (last_resort)
 		return 0;
 	oplog(OPLOG_INFO, "the log can be written again");
@@ -303,8 +328,38 @@ static int try_again(struct mediator *m, int64_t now, bool last_resort)
 
 void mediate_last_resort(struct mediator *m)
 {
-	if (!m->open && m->pending.n == 0)
-		(void)try_again(m, clock_now(m->clock), true);
+	const struct timespec nap = { .tv_nsec = FOLLOW_NS };
+
+	for (int i = 0; i < FOLLOW_TRIES && !m->open && m->pending.n == 0; i++)
+		if (try_again(m, clock_now(m->clock), true) == PAWL_E_BUSY)
+			(void)nanosleep(&nap, NULL);
+		else
+			break;
+}
+
+/* ---- the projector's news ---- */
+
+static void log_snapshot(struct mediator *m)
+{
+	struct entry e = mediate_entry(m, ENTRY_SNAPSHOT, clock_now(m->clock));
+	struct refusal no;
+
+	if (!projector_stored(m->projector, &e.snapshot))
+		return;
+	if (m->open && mediate_submit(m, &(struct submission){ .e = &e }, &no) < 0)
+		oplog(OPLOG_WARN, "a snapshot is not in the log and so will not be used: %s", no.err.msg);
+}
+
+int mediate_follow(struct mediator *m, struct pawl_error *err)
+{
+	log_snapshot(m);
+	return projector_damage(m->projector, err) ? (int)err->code : 0;
+}
+
+void mediate_snapshot(struct mediator *m, int wait_ms)
+{
+	projector_finish(m->projector, wait_ms);
+	log_snapshot(m);
 }
 
 static void summarise_throttle(struct mediator *m, int64_t now)
@@ -323,11 +378,14 @@ static void summarise_throttle(struct mediator *m, int64_t now)
 
 int64_t mediate_tick(struct mediator *m, int64_t now)
 {
+	struct pawl_error err = { .code = PAWL_OK };
 	struct deadline d;
 	struct refusal no;
 	int64_t next;
 
 	flush_waiters(m);
+	if (m->ahead && m->pending.n == 0 && put_back(m, &err) == PAWL_E_BUSY)
+		return add_sat(now, FOLLOW_NS);
 	if (!m->open && now >= m->retry_at && m->pending.n == 0)
 		(void)try_again(m, now, false);
 	if (!m->open)

@@ -5,6 +5,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/log/committer.h"
 #include "daemon/pending.h"
+#include "daemon/projector.h"
 #include "daemon/review.h"
 #include "daemon/session.h"
 #include "daemon/store/private.h"
@@ -12,7 +13,7 @@
 
 /* What a caller gets in the end. */
 struct answer {
-	const struct entry *e; /* NULL: refused, see no */
+	const struct entry *e; /* NULL: refused, see no; with no == REASON_OK: see mediate_shown() */
 	struct str note;       /* the signed entry */
 	enum reason_code no;   /* log_unavailable and friends */
 	const char *message;
@@ -38,15 +39,17 @@ struct mediator {
 	struct committer *committer;
 	struct sessions *sessions;
 	struct reviews *reviews;
+	struct projector *projector; /* follows what is durable, in a state of its own */
 	struct resolver resolver;
 	mediate_done *done;
 	/* owned */
 	struct policy *policy;
-	struct state *state;   /* what has been judged */
-	struct state *durable; /* what is on disk: the same entries, some time later */
+	struct state *state; /* what has been judged: ahead of the disk by what is pending */
 	struct pending_queue pending;
 	struct buf body, args;
-	bool open;	       /* false: the log cannot be written; everything is denied */
+	uint64_t durable;    /* one past the newest entry on disk */
+	bool open;	     /* false: the log cannot be written; everything is denied */
+	bool ahead;	     /* the state holds entries that never got to the disk: to be put back before anybody looks at it */
 	int64_t retry_at;
 	char closed_why[256];
 	struct bucket agent_bucket; /* of agent `local`, the only one until agents are enrolled */
@@ -56,8 +59,8 @@ struct mediator {
 	struct mediate_counters count;
 };
 
-/* The caller fills what is borrowed, and policy, state and durable, which m owns from here on. state and durable are equal copies of what the
- * log says. Everything else is set here. */
+/* The caller fills what is borrowed, and policy and state, which m owns from here on; the state is what the log says, and the projector's
+ * equals it. Everything else is set here. */
 void mediate_init(struct mediator *m);
 void mediate_end(struct mediator *m); /* frees what it owns; pending answers are refused as unavailable first */
 
@@ -92,7 +95,7 @@ struct open_args {
 };
 PAWL_MUST_USE int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, struct refusal *no);
 PAWL_MUST_USE int mediate_close(struct mediator *m, uint64_t session, const uint8_t *token, void *cookie, struct refusal *no);
-/* Renews the lease; the session as it is on disk. NULL: unauthenticated. No entry. */
+/* Renews the lease; the session as it is. NULL: unauthenticated. No entry. */
 const struct session_state *mediate_session(struct mediator *m, uint64_t session, const uint8_t *token, struct live **ret_live);
 
 struct claim_args {
@@ -132,8 +135,16 @@ PAWL_MUST_USE int mediate_torn(struct mediator *m, int64_t bytes, struct refusal
  * pol NULL and nothing refused: an entry that says which policy is in force. */
 PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, void *cookie, struct refusal *no);
 
+/* For answers that show the state: what they show may not be on disk yet, and must not be taken back once it was seen. false: all of it is, the
+ * answer may leave. true: done(cookie) will be called when it is, with REASON_OK and no entry, or with a refusal. */
+bool mediate_shown(struct mediator *m, void *cookie);
+
 /* Results of the committer: call when committer_fd() is readable. */
 void mediate_reap(struct mediator *m);
+/* News of the projector: call when projector_fd() is readable. Negative: the log is damaged; pawld must not go on. */
+PAWL_MUST_USE int mediate_follow(struct mediator *m, struct pawl_error *err);
+/* Before the stop entry: a last snapshot, when it can be had. */
+void mediate_snapshot(struct mediator *m, int wait_ms);
 /* Writes what is due at now and tries a closed log again; returns the next moment to be called (log time), INT64_MAX for never. */
 int64_t mediate_tick(struct mediator *m, int64_t now);
 /* Before the stop entry: opens a log that is closed for a full disk, for endings alone. */

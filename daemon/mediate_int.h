@@ -17,8 +17,6 @@ PAWL_MUST_USE int mediate_again(struct mediator *m, uint64_t seq, void *cookie, 
 struct entry mediate_entry(const struct mediator *m, enum entry_kind kind, int64_t now);
 /* Entries of all deadlines <= now, in order; the log must be open. */
 PAWL_MUST_USE int mediate_due(struct mediator *m, int64_t now, struct refusal *no);
-/* What a reader may be told about: judged while the log is open, else durable. */
-const struct state *mediate_view(const struct mediator *m);
 
 /* Steps that every operation shares (mediate_ops.c). */
 const struct session_state *mediate_who(struct mediator *m, uint64_t id, const uint8_t *token, int64_t now, struct live **ret_live, struct refusal *no);

@@ -37,7 +37,7 @@ const struct session_state *mediate_who(struct mediator *m, uint64_t id, const u
 	const struct session_state *who;
 
 	*ret_live = NULL;
-	who = sessions_auth(m->sessions, mediate_view(m), id, token, ret_live);
+	who = sessions_auth(m->sessions, m->state, id, token, ret_live);
 	if (!who || !*ret_live) { /* counted, never an entry: a stranger must not fill the log */
 		m->count.unauthenticated++;
 		(void)refuse(no, REASON_UNAUTHENTICATED, "unknown session, or not its token");
@@ -89,7 +89,7 @@ static void add_settled(struct mediator *m, const struct call_state *call, struc
 	const struct entry_settle *s;
 
 	d->settled = call->outcome;
-	if (call->settled && call->settled < state_next_seq(m->durable) && journal_read(m->journal, call->settled, &note, NULL) == 0 &&
+	if (call->settled && call->settled < m->durable && journal_read(m->journal, call->settled, &note, NULL) == 0 &&
 	    entry_view_parse(buf_str(&note), &view, NULL) == 0 && entry_parse(view.body, call->settled, &old, NULL) == 0) {
 		s = old.e.kind == ENTRY_SETTLE ? &old.e.settle : &old.e.loss.late;
 		if ((old.e.kind == ENTRY_SETTLE || (old.e.kind == ENTRY_LOSS && old.e.loss.what == LOSS_LATE_SETTLE)) && s->has_result) {
@@ -416,7 +416,7 @@ const struct session_state *mediate_session(struct mediator *m, uint64_t session
 
 	if (!mediate_who(m, session, token, clock_now(m->clock), ret_live, &no))
 		return NULL;
-	return state_session(m->durable, session);
+	return state_session(m->state, session);
 }
 
 int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no)

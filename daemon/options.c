@@ -6,7 +6,9 @@
 #include <getopt.h>
 #include <stdio.h>
 
-enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
+#define MAX_COUNT 1000000000u
+
+enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER, OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
 
 static const struct option long_options[] = {
 	{ "dir", required_argument, NULL, 'd' },
@@ -19,6 +21,7 @@ static const struct option long_options[] = {
 	{ "pid-file", required_argument, NULL, OPT_PID },
 	{ "operators", required_argument, NULL, OPT_OPERATORS },
 	{ "user", required_argument, NULL, OPT_USER },
+	{ "snapshot-every", required_argument, NULL, OPT_SNAPSHOT },
 	{ "no-watch", no_argument, NULL, OPT_NO_WATCH },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
 	{ "check", no_argument, NULL, OPT_CHECK },
@@ -44,6 +47,7 @@ void options_help(void)
 		   "      --pid-file FILE     default DIR/run/pawld.pid\n"
 		   "      --operators DIR     enrolled operators, NAME.vkey each; default DIR/operators\n"
 		   "      --user NAME         run as NAME after the start (needs root)\n"
+		   "      --snapshot-every N  entries between two snapshots that a start may go on from; default 50000\n"
 		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
 		   "      --check             check policy, key, folders and log, then exit\n"
 		   "  -h, --help   -V, --version\n"
@@ -89,6 +93,21 @@ static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, str
 	return 0;
 }
 
+static int count(const char *text, uint64_t *ret, struct pawl_error *err)
+{
+	uint64_t n = 0;
+
+	for (const char *p = text; *p; p++) {
+		if (*p < '0' || *p > '9' || n > MAX_COUNT)
+			return pawl_fail(err, PAWL_E_USAGE, "not a number from 1 to %u: %.20s", MAX_COUNT, text);
+		n = n * 10 + (uint64_t)(*p - '0');
+	}
+	if (n == 0 || n > MAX_COUNT)
+		return pawl_fail(err, PAWL_E_USAGE, "not a number from 1 to %u: %.20s", MAX_COUNT, text);
+	*ret = n;
+	return 0;
+}
+
 static int take_option(struct options *o, int c, struct pawl_error *err)
 {
 	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file, o->operators };
@@ -105,6 +124,8 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 			return pawl_fail(err, PAWL_E_USAGE, "user name is too long");
 		memcpy(o->user, optarg, strlen(optarg) + 1);
 		break;
+	case OPT_SNAPSHOT:
+		return count(optarg, &o->snapshot_every, err);
 	case OPT_NO_WATCH:
 		o->no_watch = true;
 		break;

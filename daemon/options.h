@@ -10,6 +10,7 @@ struct options {
 	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
 	char operators[PAWL_MAX_PATH];
 	char user[64];
+	uint64_t snapshot_every; /* entries; 0: the default */
 	bool no_watch, check, help, version;
 };
 /* PAWL_E_USAGE with a message on a bad line. */

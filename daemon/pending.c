@@ -201,6 +201,7 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		break;
 	case ENTRY_NONE:
 	case ENTRY_TIMEOUT:
+	case ENTRY_SNAPSHOT:
 	case ENTRY_KIND_COUNT:
 		break;
 	}
@@ -228,6 +229,15 @@ struct pending *pending_wait(uint64_t seq, void *cookie)
 
 	if (p)
 		*p = (struct pending){ .cookie = cookie, .seq = seq, .waits = true };
+	return p;
+}
+
+struct pending *pending_shown(void *cookie)
+{
+	struct pending *p = pending_wait(0, cookie);
+
+	if (p)
+		p->shows = true;
 	return p;
 }
 

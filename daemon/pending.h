@@ -8,12 +8,14 @@ struct pending {
 	struct pending *next;
 	void *cookie;	/* whose answer it is; NULL = nobody waits */
 	bool waits;	/* no entry of its own: answered again with entry `seq` once that is durable */
+	bool shows;	/* no entry at all: an answer that shows the state, ready to leave when what it shows is durable */
 	uint64_t seq;
 	struct entry e; /* all text lies behind the struct */
 };
 /* NULL when there is no memory. free() ends it. */
 struct pending *pending_entry(const struct entry *e, void *cookie);
 struct pending *pending_wait(uint64_t seq, void *cookie);
+struct pending *pending_shown(void *cookie);
 
 struct pending_queue {
 	struct pending *head, **tail;

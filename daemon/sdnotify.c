@@ -107,6 +107,15 @@ void sdnotify_status(const struct sdnotify *n, const char *text)
 	say(n, line);
 }
 
+void sdnotify_starting(const struct sdnotify *n, const char *text, int64_t wait_ns)
+{
+	char line[64];
+
+	(void)snprintf(line, sizeof(line), "EXTEND_TIMEOUT_USEC=%" PRId64, wait_ns / 1000);
+	say(n, line);
+	sdnotify_status(n, text);
+}
+
 int64_t sdnotify_tick(struct sdnotify *n, int64_t now)
 {
 	if (n->fd < 0 || n->every_ns == 0)

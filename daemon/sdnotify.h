@@ -21,6 +21,8 @@ void sdnotify_ready(const struct sdnotify *n);
 /* Before a reload (now: CLOCK_MONOTONIC in ns); sdnotify_ready() ends it. */
 void sdnotify_reloading(const struct sdnotify *n, int64_t monotonic_ns);
 void sdnotify_stopping(const struct sdnotify *n);
+/* The start takes its time: how far it is, and how long to wait for the next sign of life. */
+void sdnotify_starting(const struct sdnotify *n, const char *text, int64_t wait_ns);
 /* One line for `systemctl status`; control bytes become '?', longer text is cut. */
 void sdnotify_status(const struct sdnotify *n, const char *text);
 /* Sends WATCHDOG=1 when that is due. Returns when the next one is, in the clock of `now`; INT64_MAX: never. Called by the

@@ -6,6 +6,7 @@
 #include "daemon/base/files.h"
 #include "daemon/log/entry.h"
 #include "daemon/operator_key.h"
+#include "daemon/reading.h"
 #include "daemon/safe.h"
 
 #include <poll.h>
@@ -119,79 +120,6 @@ static int load_key(struct daemon *d, struct pawl_error *err)
 	memcpy(d->origin, name, n - (sizeof(suffix) - 1));
 	d->origin[n - (sizeof(suffix) - 1)] = '\0';
 	return 0;
-}
-
-struct replay {
-	struct daemon *d;
-	struct state *st;
-	uint8_t prev[32];
-	struct buf last; /* the newest note: its signature is checked at the end */
-	int64_t shown_ns;
-};
-
-/* The chain is checked entry by entry and the newest signature at the end: with the chain it covers every text before it. */
-static int replay_entry(void *arg, uint64_t seq, struct str note, struct pawl_error *err)
-{
-	struct replay *rp = arg;
-	struct entry_parsed p;
-	struct entry_view v;
-	int64_t now = clock_wall(&rp->d->clock);
-	int r;
-
-	if (entry_view_parse(note, &v, err) < 0)
-		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not a signed entry", (unsigned long long)seq);
-	if (v.seq != seq || !str_eq(v.origin, str_of(rp->d->origin)) || memcmp(v.prev, rp->prev, 32) != 0)
-		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not the one that belongs here (%s)", (unsigned long long)seq,
-				 v.seq != seq ? "sequence" : str_eq(v.origin, str_of(rp->d->origin)) ? "chain" : "origin");
-	r = entry_parse(v.body, seq, &p, err);
-	if (r < 0)
-		return r;
-	r = state_room(rp->st, &p.e, err);
-	if (r == 0) {
-		state_apply(rp->st, &p.e);
-		entry_hash(v.text, rp->prev);
-		buf_reset(&rp->last);
-		buf_str_add(&rp->last, note);
-		if (!buf_ok(&rp->last))
-			r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
-	}
-	entry_parsed_done(&p);
-	if (rp->shown_ns == 0)
-		rp->shown_ns = now;
-	if (now - rp->shown_ns > NS_PER_SEC) {
-		rp->shown_ns = now;
-		oplog(OPLOG_INFO, "reading the log: entry %llu", (unsigned long long)seq);
-	}
-	return r;
-}
-
-static int check_newest(const struct replay *rp, struct pawl_error *err)
-{
-	struct entry_view v;
-	int r;
-
-	if (rp->last.n == 0)
-		return 0;
-	r = entry_view_parse(buf_str(&rp->last), &v, err);
-	return r < 0 ? r : entry_view_verify(&v, sign_key_vkey(rp->d->key), err);
-}
-
-static int replay_log(struct daemon *d, struct replay *rp, bool read_only, struct pawl_error *err)
-{
-	struct journal_config cfg = { .dir = d->opt->log, .origin = str_of(d->origin), .segment_bytes = 16u << 20, .read_only = read_only };
-	int r = state_new(&rp->st, err);
-
-	rp->d = d;
-	buf_init(&rp->last, PAWL_MAX_NOTE);
-	if (r == 0)
-		r = journal_open(&cfg, replay_entry, rp, &d->journal, &d->recovery, err);
-	if (r == 0 && d->recovery.next_seq > 0 && d->recovery.first_seq != 0)
-		r = pawl_fail(err, PAWL_E_INCOMPLETE, "%s starts at entry %llu: its head is missing", d->opt->log,
-			      (unsigned long long)d->recovery.first_seq);
-	if (r == 0)
-		r = check_newest(rp, err);
-	buf_done(&rp->last);
-	return r;
 }
 
 /* ---- sessions that outlived the last process ---- */
@@ -361,22 +289,33 @@ static int check_mark(struct daemon *d, struct pawl_error *err)
 	return r;
 }
 
-static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, struct resolver resolver, struct policy *pol, struct pawl_error *err)
+static int start_projector(struct daemon *d, const struct reading *rd, struct pawl_error *err)
+{
+	struct projector_config cfg = { .journal = d->journal, .path = d->projection, .snapshot_every = d->opt->snapshot_every, .snapshot_at = rd->from, .unread = rd->from,
+					.origin = str_of(d->origin) };
+	int r = state_clone(rd->st, &cfg.state, err);
+
+	memcpy(cfg.chain, rd->chain, sizeof(cfg.chain));
+	if (r == 0)
+		r = projector_new(&cfg, &d->projector, err);
+	if (r < 0)
+		state_free(cfg.state);
+	return r;
+}
+
+static int open_rest(struct daemon *d, struct reading *rd, mediate_done *done, struct resolver resolver, struct policy *pol, struct pawl_error *err)
 {
 	struct committer_config cc = { .journal = d->journal, .key = d->key, .origin = str_of(d->origin), .next_seq = d->recovery.next_seq,
 				       .put_secrets = private_put, .put_arg = d->priv };
-	struct state *durable = NULL;
-	struct secrets secrets = { d, rp->st, 0 };
+	struct secrets secrets = { d, rd->st, 0 };
 	int r;
 
-	memcpy(cc.prev, rp->prev, 32);
-	clock_init(&d->clock, state_now(rp->st));
-	if (state_now(rp->st) && clock_wall(&d->clock) - state_now(rp->st) > GAP_NS)
-		oplog(OPLOG_WARN, "the log's newest entry is %lld minutes old", (long long)((clock_wall(&d->clock) - state_now(rp->st)) / (60 * NS_PER_SEC)));
+	memcpy(cc.prev, rd->prev, 32);
+	clock_init(&d->clock, state_now(rd->st));
+	if (state_now(rd->st) && clock_wall(&d->clock) - state_now(rd->st) > GAP_NS)
+		oplog(OPLOG_WARN, "the log's newest entry is %lld minutes old", (long long)((clock_wall(&d->clock) - state_now(rd->st)) / (60 * NS_PER_SEC)));
 	secrets.now = clock_now(&d->clock);
-	r = check_mark(d, err);
-	if (r == 0)
-		r = private_trim(d->priv, d->recovery.next_seq, err);
+	r = private_trim(d->priv, d->recovery.next_seq, err);
 	if (r == 0)
 		r = sessions_new(&d->sessions, err);
 	if (r == 0)
@@ -390,35 +329,41 @@ static int open_rest(struct daemon *d, struct replay *rp, mediate_done *done, st
 	if (r == 0)
 		r = committer_new(&cc, &d->committer, err);
 	if (r == 0)
-		r = state_clone(rp->st, &durable, err);
+		r = start_projector(d, rd, err);
 	if (r < 0)
 		return r;
 	d->m = (struct mediator){ .clock = &d->clock, .journal = d->journal, .committer = d->committer, .sessions = d->sessions, .reviews = d->reviews,
-				  .resolver = resolver, .done = done, .policy = pol, .state = rp->st, .durable = durable };
+				  .projector = d->projector, .resolver = resolver, .done = done, .policy = pol, .state = rd->st };
 	mediate_init(&d->m);
 	d->m_up = true;
-	rp->st = NULL;
+	rd->st = NULL;
 	return 0;
 }
 
-int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, struct pawl_error *err)
+int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *done, struct resolver resolver, struct pawl_error *err)
 {
-	struct replay rp = { .st = NULL };
+	struct reading rd = { .st = NULL };
 	struct policy *pol = NULL;
 	char path[PAWL_MAX_PATH + 32];
 	int r = check_folders(d, err);
 
 	(void)snprintf(path, sizeof(path), "%s/private.sqlite", d->opt->state);
+	(void)snprintf(d->projection, sizeof(d->projection), "%s/projection.sqlite", d->opt->state);
 	if (r == 0)
 		r = load_key(d, err);
 	if (r == 0)
 		r = daemon_load_policy(d, &pol, &d->policy_text, &d->policy_text_n, err);
 	if (r == 0)
 		r = private_open(path, &d->priv, err);
+	d->m.policy = pol; /* the doors speak its currency */
 	if (r == 0)
-		r = replay_log(d, &rp, false, err);
+		r = reading_open(&rd, d, doors, err);
 	if (r == 0)
-		r = open_rest(d, &rp, done, resolver, pol, err);
+		r = check_mark(d, err);
+	if (r == 0)
+		r = reading_run(&rd, d->projection, err);
+	if (r == 0)
+		r = open_rest(d, &rd, done, resolver, pol, err);
 	if (r == 0) {
 		d->started_ns = d->policy_loaded_ns = clock_now(&d->clock);
 		probe_the_rest(d);
@@ -427,12 +372,12 @@ int daemon_open(struct daemon *d, mediate_done *done, struct resolver resolver, 
 	if (r == 0)
 		r = write_start(d, err);
 	if (r == 0)
-		r = private_mark(d->priv, state_next_seq(d->m.durable), err); /* the committer's queue is empty: the store is ours */
+		r = private_mark(d->priv, d->m.durable, err); /* the committer's queue is empty: the store is ours */
 	if (r == 0)
 		r = operators_load(d->operators, d->opt->operators, key_changed, d, err);
 	if (!d->m_up)
 		policy_free(pol);
-	state_free(rp.st);
+	reading_done(&rd);
 	return r;
 }
 
@@ -441,10 +386,11 @@ void daemon_close(struct daemon *d)
 	struct pawl_error err = { .code = PAWL_OK };
 
 	committer_free(d->committer); /* commits what is queued; the store is ours again */
-	if (d->m_up && private_mark(d->priv, state_next_seq(d->m.durable), &err) < 0)
+	if (d->m_up && private_mark(d->priv, d->m.durable, &err) < 0)
 		oplog_error("the end of the log is not written down", &err);
 	if (d->m_up)
 		mediate_end(&d->m);
+	projector_free(d->projector);
 	sessions_free(d->sessions);
 	reviews_free(d->reviews);
 	operators_free(d->operators);
@@ -456,7 +402,7 @@ void daemon_close(struct daemon *d)
 
 int daemon_check(struct daemon *d, struct pawl_error *err)
 {
-	struct replay rp = { .st = NULL };
+	struct reading rd = { .st = NULL };
 	struct policy *pol = NULL;
 	int r = check_folders(d, err);
 
@@ -465,11 +411,13 @@ int daemon_check(struct daemon *d, struct pawl_error *err)
 	if (r == 0)
 		r = daemon_load_policy(d, &pol, &d->policy_text, &d->policy_text_n, err);
 	if (r == 0)
-		r = replay_log(d, &rp, true, err);
+		r = reading_open(&rd, d, NULL, err);
+	if (r == 0)
+		r = reading_run(&rd, NULL, err);
 	if (r == 0)
 		(void)printf("policy %.*s: %zu rules, %zu budgets\nlog %s: %llu entries%s\n", STR_ARG(pol->name), pol->n_rules, pol->n_budgets, d->origin,
 			     (unsigned long long)d->recovery.next_seq, d->recovery.torn_bytes ? ", a torn tail that the next start cuts" : "");
 	policy_free(pol);
-	state_free(rp.st);
+	reading_done(&rd);
 	return r;
 }

@@ -268,6 +268,7 @@ static void apply_kind(struct state *st, const struct entry *e)
 	case ENTRY_KEY:
 	case ENTRY_STOP:
 	case ENTRY_THROTTLE:
+	case ENTRY_SNAPSHOT:
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		return;

@@ -78,6 +78,7 @@ const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n)
 	case ENTRY_KEY:
 	case ENTRY_TIMEOUT:
 	case ENTRY_THROTTLE:
+	case ENTRY_SNAPSHOT:
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		break;

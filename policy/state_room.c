@@ -167,6 +167,8 @@ static int room_kind(struct state *st, const struct entry *e, struct pawl_error 
 	case ENTRY_KEY:
 	case ENTRY_THROTTLE:
 		return 0;
+	case ENTRY_SNAPSHOT:
+		return e->snapshot.at >= 0 && (uint64_t)e->snapshot.at <= e->seq ? 0 : contradiction(e, err, "a snapshot of what is still to come");
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		break;

@@ -30,7 +30,7 @@ static int show_help(FILE *out, int status)
 		    "                 /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		    "  --from, --to   first and last sequence to print\n"
 		    "  --kind K       decision, claim, settle, session, resolve, breaker, key,\n"
-		    "                 start, stop, policy, timeout, throttle, loss\n"
+		    "                 start, stop, policy, timeout, throttle, loss, snapshot\n"
 		    "  --session s_N  entries that name this session\n"
 		    "  --json         the JSON bodies, one a line\n"
 		    "  --raw          the signed entries as they are\n",

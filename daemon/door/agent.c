@@ -34,7 +34,7 @@ void answer_text(struct job *job, const struct answer *ans, struct buf *out)
 {
 	const struct entry *e = ans->e;
 
-	if (job->waiter) /* its review was in the log before; e, if any, says that it gave up */
+	if (job->waiter && (e || ans->no == REASON_OK)) /* its review was in the log before; e says that it gave up */
 		waited_text(job, job->waiter, out);
 	else if (!e && ans->no == REASON_LOG_UNAVAILABLE && job->rq.op == OP_DECIDE)
 		reply_unavailable_decide(job->rq.call.call, ans->message, out);
@@ -177,7 +177,7 @@ static size_t ledgers(const struct mediator *m, const struct session_state *who,
 			out[n++] = (struct draw){ .key = { .budget = own_ledger_name((enum unit)u), .scope = SCOPE_SESSION, .unit = (enum unit)u, .session = who->id }, .unit = (enum unit)u,
 						  .limit = who->limit[u] };
 	for (size_t i = 0; i < n; i++) {
-		struct ledger_state led = state_ledger(m->durable, &out[i].key, now);
+		struct ledger_state led = state_ledger(m->state, &out[i].key, now);
 
 		out[i].used = out[i].unit == UNIT_TIME ? now - who->opened_ns : add_sat(led.spent, led.reserved);
 		out[i].granted = led.granted;
@@ -210,15 +210,15 @@ int handle_state(struct job *job, struct buf *out)
 	s.expires = who->end == SESSION_LIVE ? lv->lease_until : who->ended_ns;
 	s.ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
 	s.n_ledgers = ledgers(m, who, clock_now(m->clock), rows);
-	for (uint64_t after = 0; s.n_open < MAX_ROWS && (call = state_open_after(m->durable, who->id, after)); after = call->seq)
+	for (uint64_t after = 0; s.n_open < MAX_ROWS && (call = state_open_after(m->state, who->id, after)); after = call->seq)
 		open[s.n_open++] = call->seq;
-	for (uint64_t after = 0; s.n_reviews < MAX_ROWS && (card = state_card_after(m->durable, who->id, after)); after = card->id)
+	for (uint64_t after = 0; s.n_reviews < MAX_ROWS && (card = state_card_after(m->state, who->id, after)); after = card->id)
 		reviews[s.n_reviews++] = (struct reply_review){ card->id, card->until, card->mode };
 	s.denials = denials;
-	while (s.n_denials < MAX_ROWS && state_denial_next(m->durable, who, &at, &denials[s.n_denials]))
+	while (s.n_denials < MAX_ROWS && state_denial_next(m->state, who, &at, &denials[s.n_denials]))
 		s.n_denials++;
 	s.breakers = breakers;
-	for (at = 0; s.n_breakers < PAWL_MAX_BREAKERS && (row = state_breaker_next(m->durable, &at));)
+	for (at = 0; s.n_breakers < PAWL_MAX_BREAKERS && (row = state_breaker_next(m->state, &at));)
 		if (row->scope != SCOPE_SESSION || row->session == who->root)
 			breakers[s.n_breakers++] = *row;
 	reply_state(&s, out);

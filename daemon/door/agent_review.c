@@ -53,7 +53,7 @@ static void wait_text(const struct card_state *card, uint64_t id, struct buf *ou
 
 void waited_text(struct job *job, const struct waiter *w, struct buf *out)
 {
-	const struct card_state *card = state_card_by_id(job->d->m.durable, w->card);
+	const struct card_state *card = state_card_by_id(job->d->m.state, w->card);
 
 	if (w->held)
 		reply_reviewed(&w->held->e, (struct str){ w->note, w->note_n }, card ? card->mode : CARD_CLOSED, out);
@@ -74,7 +74,7 @@ int handle_review_wait(struct job *job, struct buf *out)
 		reply_error(OP_REVIEW_WAIT, REASON_UNAUTHENTICATED, NULL, "unknown session, or not its token", 0, out);
 		return 0;
 	}
-	card = state_card_by_id(m->durable, job->rq.review);
+	card = state_card_by_id(m->state, job->rq.review);
 	if (!card || card->session != who->id) {
 		reply_error(OP_REVIEW_WAIT, REASON_MALFORMED, "review", "not a review of this session", 0, out);
 		return 0;

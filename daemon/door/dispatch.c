@@ -14,26 +14,27 @@
 static const struct {
 	enum wire_door door;
 	job_handler *handle;
+	bool shows; /* its answer shows the state */
 } handlers[OP_COUNT] = {
-	[OP_HELLO] = { DOOR_AGENT, handle_hello },
-	[OP_SESSION_OPEN] = { DOOR_AGENT, handle_open },
-	[OP_SESSION_CLOSE] = { DOOR_AGENT, handle_close },
-	[OP_SESSION_STATE] = { DOOR_AGENT, handle_state },
-	[OP_DECIDE] = { DOOR_AGENT, handle_decide },
-	[OP_SETTLE] = { DOOR_AGENT, handle_settle },
-	[OP_HEARTBEAT] = { DOOR_AGENT, handle_heartbeat },
-	[OP_CLAIM] = { DOOR_AGENT, handle_claim },
-	[OP_REVIEW_WAIT] = { DOOR_AGENT, handle_review_wait },
-	[OP_NONCE] = { DOOR_OPERATOR, handle_nonce },
-	[OP_REVIEW_LIST] = { DOOR_OPERATOR, handle_review_list },
-	[OP_REVIEW_SHOW] = { DOOR_OPERATOR, handle_review_show },
-	[OP_REVIEW_RESOLVE] = { DOOR_OPERATOR, handle_resolve },
-	[OP_SESSION_ABORT] = { DOOR_OPERATOR, handle_abort },
-	[OP_BREAKER_RESET] = { DOOR_OPERATOR, handle_breaker_reset },
-	[OP_POLICY_RELOAD] = { DOOR_OPERATOR, handle_reload },
-	[OP_STATUS] = { DOOR_OPERATOR, handle_status },
-	[OP_SESSION_LIST] = { DOOR_OPERATOR, handle_session_list },
-	[OP_POLICY_SHOW] = { DOOR_OPERATOR, handle_policy_show },
+	[OP_HELLO] = { DOOR_AGENT, handle_hello, false },
+	[OP_SESSION_OPEN] = { DOOR_AGENT, handle_open, false },
+	[OP_SESSION_CLOSE] = { DOOR_AGENT, handle_close, false },
+	[OP_SESSION_STATE] = { DOOR_AGENT, handle_state, true },
+	[OP_DECIDE] = { DOOR_AGENT, handle_decide, false },
+	[OP_SETTLE] = { DOOR_AGENT, handle_settle, false },
+	[OP_HEARTBEAT] = { DOOR_AGENT, handle_heartbeat, true },
+	[OP_CLAIM] = { DOOR_AGENT, handle_claim, false },
+	[OP_REVIEW_WAIT] = { DOOR_AGENT, handle_review_wait, true },
+	[OP_NONCE] = { DOOR_OPERATOR, handle_nonce, false },
+	[OP_REVIEW_LIST] = { DOOR_OPERATOR, handle_review_list, true },
+	[OP_REVIEW_SHOW] = { DOOR_OPERATOR, handle_review_show, true },
+	[OP_REVIEW_RESOLVE] = { DOOR_OPERATOR, handle_resolve, false },
+	[OP_SESSION_ABORT] = { DOOR_OPERATOR, handle_abort, false },
+	[OP_BREAKER_RESET] = { DOOR_OPERATOR, handle_breaker_reset, false },
+	[OP_POLICY_RELOAD] = { DOOR_OPERATOR, handle_reload, false },
+	[OP_STATUS] = { DOOR_OPERATOR, handle_status, false },
+	[OP_SESSION_LIST] = { DOOR_OPERATOR, handle_session_list, true },
+	[OP_POLICY_SHOW] = { DOOR_OPERATOR, handle_policy_show, false },
 };
 
 int dispatch_open(struct daemon *d, struct pawl_error *err)
@@ -65,6 +66,7 @@ static void job_free(struct job *job)
 	request_done(&job->rq);
 	waiter_free(job->waiter);
 	policy_report_done(&job->problems);
+	buf_done(&job->answer);
 	sodium_memzero(job, sizeof(*job)); /* tokens of the request and of a session that was opened */
 	free(job);
 }
@@ -78,15 +80,32 @@ static void send_and_free(struct job *job, struct buf *out)
 	job_free(job);
 }
 
+/* What it shows may not be on disk yet: then it waits for that. */
+static void show_and_free(struct job *job, struct buf *out)
+{
+	job->held = true;
+	job->answer = *out;
+	*out = BUF_MAX(MAX_REPLY);
+	if (!mediate_shown(&job->d->m, job))
+		send_and_free(job, &job->answer);
+}
+
 void dispatch_done(void *cookie, const struct answer *ans)
 {
 	struct buf out = BUF_MAX(MAX_REPLY);
 	struct job *job = cookie;
 
+	if (job->held && ans->no == REASON_OK) {
+		send_and_free(job, &job->answer);
+		return;
+	}
 	if (job_waits(job, ans))
 		return;
 	answer_text(job, ans, &out);
-	send_and_free(job, &out);
+	if (job->waiter && ans->e) /* its card, as it is now */
+		show_and_free(job, &out);
+	else
+		send_and_free(job, &out);
 	buf_done(&out);
 }
 
@@ -94,7 +113,7 @@ int64_t dispatch_wake(struct daemon *d, int64_t now)
 {
 	struct waiter *w;
 
-	while ((w = reviews_due(d->reviews, d->m.durable, now))) {
+	while (!d->m.ahead && (w = reviews_due(d->reviews, d->m.state, now))) {
 		struct buf out = BUF_MAX(MAX_REPLY);
 		struct job *job = w->cookie;
 
@@ -103,7 +122,7 @@ int64_t dispatch_wake(struct daemon *d, int64_t now)
 		if (now != INT64_MAX && w->until <= now && mediate_gave_up(&d->m, w->card, job))
 			continue;
 		waited_text(job, w, &out);
-		send_and_free(job, &out);
+		show_and_free(job, &out);
 		buf_done(&out);
 	}
 	return reviews_next(d->reviews);
@@ -136,13 +155,17 @@ static void take(struct daemon *d, struct ipc *door, enum wire_door which, struc
 		if (err.code == PAWL_E_MALFORMED)
 			count_bad(d, job->msg.n);
 		reply_error(op, err.code == PAWL_E_MALFORMED ? REASON_MALFORMED : REASON_UNAVAILABLE, err.field, err.msg, 0, &out);
+	} else if (!d->m_up) {
+		reply_error(op, REASON_UNAVAILABLE, NULL, d->reading, NS_PER_SEC, &out);
 	} else if (handlers[job->rq.op].handle && handlers[job->rq.op].door == which) {
 		ipc_body_free(&job->msg); /* the parsed request owns what it needs */
 		taken = handlers[job->rq.op].handle(job, &out);
 	} else {
 		reply_error(OP_NONE, REASON_MALFORMED, "op", "unknown op", 0, &out);
 	}
-	if (!taken)
+	if (!taken && handlers[job->rq.op].shows)
+		show_and_free(job, &out);
+	else if (!taken)
 		send_and_free(job, &out);
 	buf_done(&out);
 }

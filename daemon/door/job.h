@@ -14,6 +14,8 @@ struct job {
 	struct policy_report problems; /* policy.reload */
 	struct waiter *waiter; /* while an answer is held back; owned once dispatch_wake() has it */
 	uint8_t token[32]; /* session.open: shown once, then wiped */
+	bool held;
+	struct buf answer; /* held: shows the state, and leaves when what it shows is on disk */
 };
 /* A handler writes the answer into out and returns 0, or hands the job to the spine and returns 1 (it is no longer ours). */
 typedef int job_handler(struct job *job, struct buf *out);

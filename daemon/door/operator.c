@@ -21,7 +21,7 @@ size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PRO
 void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key)
 {
 	vkey_text(sign_key_vkey(d->key), key);
-	*ret = (struct reply_log){ .origin = str_of(d->origin), .key = buf_str(key), .seq = state_next_seq(d->m.durable), .unavailable = !d->m.open,
+	*ret = (struct reply_log){ .origin = str_of(d->origin), .key = buf_str(key), .seq = d->m.durable, .unavailable = !d->m.open,
 				   .why = str_of(d->m.closed_why) };
 }
 
@@ -32,6 +32,7 @@ int handle_status(struct job *job, struct buf *out)
 	const struct session_state *who;
 	struct reply_fact promises[JOB_PROMISES], probes[DAEMON_PROBES];
 	struct buf key = BUF_MAX(512);
+	struct projector_status store;
 	char hex[65];
 	struct reply_status s = { .watcher_pid = d->watcher, .rest_pid = getpid(), .started = d->started_ns, .now = clock_now(&d->clock),
 				  .wall = clock_wall(&d->clock), .policy_loaded = d->policy_loaded_ns, .policy_name = m->policy->name,
@@ -45,8 +46,13 @@ int handle_status(struct job *job, struct buf *out)
 	for (size_t i = 0; i < d->n_probes; i++)
 		probes[i] = (struct reply_fact){ str_of(d->probes[i].name), str_of(probe_state_name(d->probes[i].state)), str_of(d->probes[i].why) };
 	s.n_promises = job_promises(d, promises);
+	projector_status(d->projector, &store);
+	s.rows = store.rows;
+	s.snapshot = store.snapshot_at;
+	s.unread = store.unread;
+	s.rows_problem = store.problem[0] ? str_of(store.problem) : STR_NONE;
 	job_log(d, &s.log, &key);
-	for (uint64_t after = 0; (who = state_session_after(m->durable, after)); after = who->id) {
+	for (uint64_t after = 0; (who = state_session_after(m->state, after)); after = who->id) {
 		s.kept++;
 		s.live += who->end == SESSION_LIVE;
 	}
@@ -64,7 +70,7 @@ int handle_session_list(struct job *job, struct buf *out)
 	uint64_t after = job->rq.after;
 	size_t n = 0;
 
-	for (; (int64_t)n < job->rq.list_limit && n < MAX_ROWS && (who = state_session_after(m->durable, after)); after = who->id) {
+	for (; (int64_t)n < job->rq.list_limit && n < MAX_ROWS && (who = state_session_after(m->state, after)); after = who->id) {
 		const struct live *lv = sessions_get(m->sessions, who->id);
 
 		rows[n] = (struct reply_session){ .session = who->id, .agent = who->agent, .opened = who->opened_ns, .decisions = who->decisions,
@@ -73,7 +79,7 @@ int handle_session_list(struct job *job, struct buf *out)
 		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
 		n++;
 	}
-	reply_session_list(rows, n, state_session_after(m->durable, after) != NULL, out);
+	reply_session_list(rows, n, state_session_after(m->state, after) != NULL, out);
 	return 0;
 }
 

@@ -58,7 +58,7 @@ static void card_reason(const struct mediator *m, struct reply_card *row, struct
 
 static void card_row(const struct mediator *m, const struct card_state *card, bool whole, struct reply_card *row, struct card_text *t)
 {
-	const struct session_state *who = state_session(m->durable, card->session);
+	const struct session_state *who = state_session(m->state, card->session);
 
 	*row = (struct reply_card){ .review = card->id, .session = card->session, .agent = who ? who->agent : STR_NONE, .tool = card->tool,
 				    .mode = card->mode, .opened = card->opened_ns, .asks = card->asks, .n_asks = card->n_asks, .currency = m->policy->currency,
@@ -77,8 +77,8 @@ static void card_row(const struct mediator *m, const struct card_state *card, bo
 	if (whole && who) {
 		struct exec_state x;
 
-		for (uint32_t back = 0; row->n_before < PAWL_LEN(t->before) && state_exec(m->durable, who->root, back, &x); back++) {
-			const struct call_state *call = state_decision(m->durable, x.seq);
+		for (uint32_t back = 0; row->n_before < PAWL_LEN(t->before) && state_exec(m->state, who->root, back, &x); back++) {
+			const struct call_state *call = state_decision(m->state, x.seq);
 
 			t->before[row->n_before++] = (struct reply_before){ .decision = x.seq, .tool = x.tool, .answer = VERDICT_ALLOW,
 									    .outcome = call ? call->outcome : OUTCOME_NONE, .now = call ? call->decided_ns : 0 };
@@ -98,7 +98,7 @@ int handle_review_list(struct job *job, struct buf *out)
 	size_t n = 0;
 
 	while ((int64_t)n < job->rq.list_limit && n < MAX_ROWS) {
-		card = job->rq.by.all ? state_card_any_after(m->durable, job->rq.session, after) : state_card_after(m->durable, job->rq.session, after);
+		card = job->rq.by.all ? state_card_any_after(m->state, job->rq.session, after) : state_card_after(m->state, job->rq.session, after);
 		if (!card)
 			break;
 		after = card->id;
@@ -106,7 +106,7 @@ int handle_review_list(struct job *job, struct buf *out)
 		card_row(m, card, false, &rows[n], &text[n]);
 		n++;
 	}
-	card = job->rq.by.all ? state_card_any_after(m->durable, job->rq.session, after) : state_card_after(m->durable, job->rq.session, after);
+	card = job->rq.by.all ? state_card_any_after(m->state, job->rq.session, after) : state_card_after(m->state, job->rq.session, after);
 	reply_review_list(rows, n, card != NULL, out);
 	for (size_t i = 0; i < n; i++)
 		card_text_done(&text[i]);
@@ -116,7 +116,7 @@ int handle_review_list(struct job *job, struct buf *out)
 int handle_review_show(struct job *job, struct buf *out)
 {
 	const struct mediator *m = &job->d->m;
-	const struct card_state *card = state_card_by_id(m->durable, job->rq.review);
+	const struct card_state *card = state_card_by_id(m->state, job->rq.review);
 	struct card_text text = { .parsed = false };
 	struct reply_card row;
 
@@ -193,7 +193,7 @@ int handle_breaker_reset(struct job *job, struct buf *out)
 	struct signed_by by;
 	struct refusal no;
 
-	const struct session_state *who = state_session(job->d->m.durable, job->rq.session);
+	const struct session_state *who = state_session(job->d->m.state, job->rq.session);
 
 	if (!signed_by(job, &by, out))
 		return 0;

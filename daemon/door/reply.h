@@ -99,6 +99,8 @@ struct reply_status {
 	struct reply_log log;
 	uint64_t live, kept; /* sessions */
 	uint64_t allow, review, deny, settles, malformed, unauthenticated, throttled, oversized;
+	uint64_t rows, snapshot, unread; /* of the projector */
+	struct str rows_problem;
 	const struct reply_fact *probes, *promises;
 	size_t n_probes, n_promises;
 };

@@ -182,6 +182,16 @@ static void status_counters(const struct reply_status *s, struct buf *out)
 	buf_putc(out, '}');
 }
 
+static void status_store(const struct reply_status *s, struct buf *out)
+{
+	open_object(out, "store");
+	count(out, "rows", s->rows);
+	count(out, "snapshot", s->snapshot);
+	count(out, "unread", s->unread);
+	reply_key_text(out, "problem", s->rows_problem);
+	buf_putc(out, '}');
+}
+
 void reply_status(const struct reply_status *s, struct buf *out)
 {
 	reply_head(OP_STATUS, out);
@@ -209,6 +219,7 @@ void reply_status(const struct reply_status *s, struct buf *out)
 	count(out, "live", s->live);
 	count(out, "kept", s->kept);
 	buf_putc(out, '}');
+	status_store(s, out);
 	status_counters(s, out);
 	facts(out, "probes", s->probes, s->n_probes);
 	facts(out, "promises", s->promises, s->n_promises);

@@ -456,6 +456,15 @@ static const struct field key_rows[] = {
 	ENDS_WALL,
 };
 
+static const struct field snapshot_rows[] = {
+	{ FIELD("at", INT, ALWAYS, E(snapshot.at)) },
+	{ FIELD("bytes", INT, ALWAYS, E(snapshot.bytes)) },
+	ENDS_KIND,
+	ENDS_NOW,
+	{ FIELD("sha256", HEX, ALWAYS, E(snapshot.sha256)), .arg = 32 },
+	ENDS_WALL,
+};
+
 #define SHAPE(rows, kind, sub, mark)                  \
 	{                                             \
 		rows, PAWL_LEN(rows), kind, sub, mark \
@@ -482,6 +491,7 @@ const struct shape entry_shapes[] = {
 	SHAPE(policy_rows, ENTRY_POLICY, 0, NULL),
 	SHAPE(start_rows, ENTRY_START, 0, NULL),
 	SHAPE(stop_rows, ENTRY_STOP, 0, NULL),
+	SHAPE(snapshot_rows, ENTRY_SNAPSHOT, 0, NULL),
 };
 _Static_assert(PAWL_LEN(decision_rows) <= 64 && PAWL_LEN(late_rows) <= 64, "the reader has a bit a row");
 const size_t entry_n_shapes = PAWL_LEN(entry_shapes);

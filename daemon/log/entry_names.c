@@ -14,7 +14,7 @@ static const struct str kinds[] = {
 	[ENTRY_SESSION] = N("session"), [ENTRY_DECISION] = N("decision"), [ENTRY_SETTLE] = N("settle"),
 	[ENTRY_CLAIM] = N("claim"),     [ENTRY_RESOLVE] = N("resolve"),   [ENTRY_BREAKER] = N("breaker"),
 	[ENTRY_KEY] = N("key"),         [ENTRY_TIMEOUT] = N("timeout"),   [ENTRY_THROTTLE] = N("throttle"),
-	[ENTRY_LOSS] = N("loss")
+	[ENTRY_LOSS] = N("loss"),       [ENTRY_SNAPSHOT] = N("snapshot")
 };
 static const struct str actions[] = { N("open"), N("close"), N("stale"), N("abort") };
 static const struct str call_kinds[] = { N("tool"), N("llm"), N("delegate"), N("http"), N("code") };

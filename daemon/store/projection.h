@@ -66,6 +66,13 @@ typedef int projection_visit(void *arg, const void *bytes, size_t n, struct pawl
 PAWL_MUST_USE int projection_snapshot_read(struct projection *p, const struct projection_snapshot *s, projection_visit *visit, void *arg,
 					   struct pawl_error *err);
 
+/* The same, pulled; *ret_n 0 is the end. A reader is closed before the projection is. */
+struct projection_reader;
+PAWL_MUST_USE int projection_reader_open(struct projection *p, const struct projection_snapshot *s, struct projection_reader **ret,
+					 struct pawl_error *err);
+PAWL_MUST_USE int projection_reader_read(struct projection_reader *r, void *out, size_t max, size_t *ret_n, struct pawl_error *err);
+void projection_reader_close(struct projection_reader *r); /* accepts NULL */
+
 /* ---- for tests, and for people ---- */
 
 /* At most so many pages (of 4 KiB) in the file; beyond it a write is PAWL_E_FULL. Tests see a full disk by it. */

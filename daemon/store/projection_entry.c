@@ -310,6 +310,7 @@ static const struct breaker_row *breakers_of(const struct entry *e, size_t *ret_
 	case ENTRY_KEY:
 	case ENTRY_TIMEOUT:
 	case ENTRY_THROTTLE:
+	case ENTRY_SNAPSHOT:
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		break;
@@ -367,6 +368,14 @@ static int take_throttle(struct projection *p, const struct entry *e, struct paw
 	return put_end(&u, err);
 }
 
+/* The bytes of an old one are gone. */
+static int take_snapshot(struct projection *p, const struct entry *e, struct pawl_error *err)
+{
+	int r = projection_snapshot_logged(p, (uint64_t)e->snapshot.at, e->seq, err);
+
+	return r == PAWL_E_LIMIT ? 0 : r;
+}
+
 static int take(struct projection *p, const struct entry *e, struct pawl_error *err)
 {
 	switch (e->kind) {
@@ -395,6 +404,8 @@ static int take(struct projection *p, const struct entry *e, struct pawl_error *
 		return take_throttle(p, e, err);
 	case ENTRY_LOSS:
 		return take_loss(p, e, err);
+	case ENTRY_SNAPSHOT:
+		return take_snapshot(p, e, err);
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		break;

@@ -170,32 +170,85 @@ static bool part_is_due(sqlite3_stmt *st, uint64_t part, uint64_t left)
 	       (uint64_t)sqlite3_column_bytes(st, 1) == size && sqlite3_column_blob(st, 1);
 }
 
-static int read_parts(struct projection *p, sqlite3_stmt *st, uint64_t bytes, projection_visit *visit, void *arg, struct pawl_error *err)
-{
-	uint64_t left = bytes;
-	int rc, r = 0;
+struct projection_reader {
+	struct projection *p;
+	sqlite3_stmt *st;
+	const uint8_t *at; /* SQLite's, until the next part */
+	size_t here;	   /* bytes of it that are left */
+	uint64_t left;	   /* bytes of the snapshot that no part has brought yet */
+	uint64_t part;
+};
 
-	for (uint64_t part = 0; (rc = sqlite3_step(st)) == SQLITE_ROW; part++) {
-		if (!part_is_due(st, part, left))
-			return sqlite3_errcode(p->db) == SQLITE_NOMEM ? projection_fail(p, SQLITE_NOMEM, "read", err) : no_snapshot(p, err);
-		left -= (uint64_t)sqlite3_column_bytes(st, 1);
-		r = visit(arg, sqlite3_column_blob(st, 1), (size_t)sqlite3_column_bytes(st, 1), err);
-		if (r < 0)
-			return r;
+int projection_reader_open(struct projection *p, const struct projection_snapshot *s, struct projection_reader **ret, struct pawl_error *err)
+{
+	struct projection_reader *r = calloc(1, sizeof(*r));
+	int rc, got;
+
+	if (!r)
+		return pawl_fail(err, PAWL_E_NOMEM, "no memory for a snapshot's reader");
+	*r = (struct projection_reader){ .p = p, .left = s->bytes };
+	rc = sqlite3_prepare_v2(p->db, "SELECT part,bytes FROM snapshot_part WHERE at=?1 ORDER BY part", -1, &r->st, NULL);
+	if (rc == SQLITE_OK)
+		rc = s->at > INT64_MAX ? SQLITE_RANGE : sqlite3_bind_int64(r->st, 1, (sqlite3_int64)s->at);
+	if (rc != SQLITE_OK) {
+		got = projection_fail(p, rc, "read", err);
+		projection_reader_close(r);
+		return got;
 	}
-	if (rc != SQLITE_DONE)
-		return projection_fail(p, rc, "read", err);
-	return left ? no_snapshot(p, err) : 0;
+	*ret = r;
+	return 0;
+}
+
+/* r->here 0 after it: that was the last. */
+static int next_part(struct projection_reader *r, struct pawl_error *err)
+{
+	int rc = sqlite3_step(r->st);
+
+	r->here = 0;
+	if (rc == SQLITE_DONE)
+		return r->left ? no_snapshot(r->p, err) : 0;
+	if (rc != SQLITE_ROW)
+		return projection_fail(r->p, rc, "read", err);
+	if (!part_is_due(r->st, r->part, r->left))
+		return sqlite3_errcode(r->p->db) == SQLITE_NOMEM ? projection_fail(r->p, SQLITE_NOMEM, "read", err) : no_snapshot(r->p, err);
+	r->at = sqlite3_column_blob(r->st, 1);
+	r->here = (size_t)sqlite3_column_bytes(r->st, 1);
+	r->left -= r->here;
+	r->part++;
+	return 0;
+}
+
+int projection_reader_read(struct projection_reader *r, void *out, size_t max, size_t *ret_n, struct pawl_error *err)
+{
+	int got = r->here == 0 ? next_part(r, err) : 0;
+	size_t n = max < r->here ? max : r->here;
+
+	if (got < 0)
+		return got;
+	if (n) {
+		memcpy(out, r->at, n);
+		r->at += n;
+		r->here -= n;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+void projection_reader_close(struct projection_reader *r)
+{
+	if (!r)
+		return;
+	(void)sqlite3_finalize(r->st);
+	free(r);
 }
 
 int projection_snapshot_read(struct projection *p, const struct projection_snapshot *s, projection_visit *visit, void *arg, struct pawl_error *err)
 {
-	sqlite3_stmt *st = NULL;
-	int rc = sqlite3_prepare_v2(p->db, "SELECT part,bytes FROM snapshot_part WHERE at=?1 ORDER BY part", -1, &st, NULL), r;
+	struct projection_reader *r = NULL;
+	int got = projection_reader_open(p, s, &r, err);
 
-	if (rc == SQLITE_OK)
-		rc = s->at > INT64_MAX ? SQLITE_RANGE : sqlite3_bind_int64(st, 1, (sqlite3_int64)s->at);
-	r = rc == SQLITE_OK ? read_parts(p, st, s->bytes, visit, arg, err) : projection_fail(p, rc, "read", err);
-	(void)sqlite3_finalize(st);
-	return r;
+	while (got == 0 && (got = next_part(r, err)) == 0 && r->here)
+		got = visit(arg, r->at, r->here, err);
+	projection_reader_close(r);
+	return got;
 }

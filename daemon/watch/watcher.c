@@ -17,6 +17,7 @@
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS 5000
 #define EXIT_FAILURE_INTERNAL 70 /* as options.h has it; this room includes nothing of the hall */
+#define EXIT_LOG_DAMAGED 65
 #define DRAIN_MS 10000	/* after TERM; then the rest is killed: what it answered is on disk already */
 
 struct watcher {
@@ -96,6 +97,10 @@ static bool rest_ended(struct watcher *w, int status, int *ret)
 	}
 	if (w->stopping) {
 		*ret = 128 + WTERMSIG(status);
+		return true;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOG_DAMAGED) { /* no restart mends a log */
+		*ret = EXIT_LOG_DAMAGED;
 		return true;
 	}
 	if (WIFEXITED(status))

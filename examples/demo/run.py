@@ -2,18 +2,20 @@
 
 What it shows: calls allowed, held for review and denied, with reason and number; money spent to its limit; pawld killed with SIGKILL in
 the middle of a call and nothing lost or given back; a tool denied because of what it uses; a write that waits for a person, resumed once
-and skipped once; an API whose breaker opens and recovers; a child session on its parent's money; the signed log verified, and one flipped
+and skipped once; rows edited in SQLite that change nothing; an API whose breaker opens and recovers; a child session on its parent's money; the signed log verified, and one flipped
 byte in a copy of it caught.
 Leaves build/demo/{policy.yaml,state/,log/,entry.vkey} behind.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
 import contextvars
 import hashlib
 import json
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -74,6 +76,29 @@ def crash_in_call(daemon: Daemon, session: Any) -> None:
     for word, state in (("before", before), ("after", after)):
         say(paint("note", f"       {word + ':':8} used {run_amount(state, 'used')}, open {', '.join(state['open'])}, {state['decisions']} decisions"))
     expect(f"nothing lost, nothing given back: {before} is {after}", before == after)
+
+
+def rows(text: str) -> list[tuple[Any, ...]]:
+    """What people ask the projection, as the sqlite3 shell would."""
+    with contextlib.closing(sqlite3.connect(DIR / "state" / "projection.sqlite")) as db, db:
+        return db.execute(text).fetchall()
+
+
+def edited_rows(daemon: Daemon, session: Any) -> None:
+    """The log is what counts; SQLite is a copy for people."""
+    before = kept(session)
+    expect("pawld stops on TERM with status 0", daemon.stop() == 0)
+    for tool, calls, settled in rows("SELECT tool,calls,settled FROM spend_by_tool WHERE calls>0 ORDER BY tool"):
+        say(paint("note", f"       {tool:14} {calls} calls, {settled} settled"))
+    told = "SELECT spent,reserved FROM ledger WHERE budget='run'"
+    was = rows(told)
+    rows("UPDATE ledger SET spent=0,reserved=0,granted=1000000000000")
+    expect("the rows are edited", rows(told) == [(0, 0)] * len(was) and was)
+    say(f"ledger run: spent and reserved {', '.join(map(str, was[0]))} nano-units, now 0, 0; 1000 granted")
+    daemon.start()
+    after = kept(session)
+    say(f"used {run_amount(before, 'used')} before, {run_amount(after, 'used')} after")
+    expect(f"an edited row changes nothing: {before} is {after}", before == after)
 
 
 def steps(daemon: Daemon, session: Any) -> None:
@@ -304,29 +329,32 @@ def demo(build: pathlib.Path) -> None:
                 f"{after['decisions']} decisions, {len(after['reviews'])} review pending")
             expect(f"nothing lost, nothing given back: {before} is {after}", before == after)
 
-        head("4. A write waits for a person: one is resumed, another skipped")
+            head("4. pawld stops, somebody edits the budgets' rows in SQLite, pawld starts")
+            edited_rows(daemon, session)
+
+        head("5. A write waits for a person: one is resumed, another skipped")
         person(tool)
 
-        head("5. An API with nobody there: its breaker opens, tries with one call, and closes")
+        head("6. An API with nobody there: its breaker opens, tries with one call, and closes")
         breaker()
 
-        head("6. A child session, with a quarter of what its parent has left")
+        head("7. A child session, with a quarter of what its parent has left")
         receipt = child()
         status = daemon.stop()
         expect(f"pawld stops on TERM with status 0, not {status}", status == 0)
     finally:
         daemon.end()
 
-    head("7. Who answered, from the log")
+    head("8. Who answered, from the log")
     answered(tool)
 
-    head("8. The log, checked against the last answer the agent was given")
+    head("9. The log, checked against the last answer the agent was given")
     entry = receipt.log["entry"]
     text = entry[: entry.rindex("\n\n") + 1]
     anchor = f"{receipt.log['seq']}:{hashlib.sha256(text.encode()).hexdigest()}"
     show(command(tool, "log", "verify", "--dir", str(DIR), "--at-least", anchor, want=VERIFY_OK))
 
-    head("9. One flipped byte in a copy of it")
+    head("10. One flipped byte in a copy of it")
     COPY.mkdir(mode=0o700)
     shutil.copytree(DIR / "log", COPY / "log")
     shutil.copy(DIR / "entry.vkey", COPY / "entry.vkey")

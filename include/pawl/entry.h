@@ -20,6 +20,7 @@ enum entry_kind {
 	ENTRY_TIMEOUT,	/* a review card's deadline passed */
 	ENTRY_THROTTLE, /* one summary a second */
 	ENTRY_LOSS,	/* expired reservation, late settlement, torn tail cut */
+	ENTRY_SNAPSHOT, /* the whole state after some entry is kept in bytes with this digest: a start may go on from there */
 	ENTRY_KIND_COUNT
 };
 
@@ -209,6 +210,12 @@ struct entry_loss {
 	int64_t bytes;		  /* LOSS_TORN_TAIL: cut */
 };
 
+struct entry_snapshot {
+	int64_t at;	/* the state that entries below this one make */
+	int64_t bytes;	/* of state_write() */
+	uint8_t sha256[32]; /* over them: state_digest() */
+};
+
 struct entry {
 	enum entry_kind kind;
 	uint64_t seq;
@@ -226,6 +233,7 @@ struct entry {
 		struct entry_timeout timeout;
 		struct entry_throttle throttle;
 		struct entry_loss loss;
+		struct entry_snapshot snapshot;
 	};
 };
 

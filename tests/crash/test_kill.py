@@ -17,6 +17,7 @@ from live import Live, Stream, alive, children, nano, note_hash, until
 
 KILLS = int(os.environ.get("PAWL_KILLS", "50"))
 CLIENTS = 8
+OFTEN = ("--snapshot-every", "60")  # so that kills fall before, into and behind snapshots
 SEED = int(os.environ.get("PAWL_SEED", "0")) or random.randrange(1 << 30)
 
 
@@ -108,7 +109,7 @@ def strike(d: Live, what: str) -> None:
     watcher, rest = d.watcher_pid, d.rest_pid
     if what == "both":
         d.kill()
-        d.start()
+        d.start(*OFTEN)
     elif what == "rest":
         os.kill(rest, 9)
         until("the watcher starts a new rest", lambda: [p for p in children(watcher) if p != rest and alive(p)], 20)
@@ -119,7 +120,7 @@ def strike(d: Live, what: str) -> None:
         d.process.wait()
         until("the rest ends when its watcher is gone", lambda: not alive(rest), 10)
         d.process = None
-        d.start()
+        d.start(*OFTEN)
 
 
 def check_budgets(workers: list[Worker], d: Live) -> None:
@@ -137,7 +138,7 @@ def check_budgets(workers: list[Worker], d: Live) -> None:
 def test_u09_kills_cost_money_and_never_save_it():
     rng = random.Random(SEED)
     with Live() as d:
-        d.start(seconds=30)
+        d.start(*OFTEN, seconds=30)
         workers = [Worker(d, i) for i in range(CLIENTS)]
         for w in workers:
             w.start()

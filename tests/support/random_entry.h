@@ -333,6 +333,10 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 	case ENTRY_THROTTLE:
 		e->throttle = (struct entry_throttle){ dice_word(d), dice_coin(d) ? dice_some_id(d) : 0, dice_amount(d) };
 		return;
+	case ENTRY_SNAPSHOT:
+		e->snapshot = (struct entry_snapshot){ .at = dice_amount(d), .bytes = dice_amount(d) };
+		dice_bytes(d, e->snapshot.sha256, sizeof(e->snapshot.sha256));
+		return;
 	case ENTRY_LOSS:
 		e->loss = (struct entry_loss){ .what = dice_below(d, LOSS_WHAT_COUNT), .session = dice_some_id(d), .decision = dice_some_id(d), .bytes = dice_amount(d) };
 		some_settle(d, &e->loss.late);

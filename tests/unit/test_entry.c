@@ -205,6 +205,8 @@ static const struct {
 	  "\",\"what\":\"reservation_expired\"}",
 	  { .kind = ENTRY_LOSS,
 	    .loss = { .what = LOSS_RESERVATION_EXPIRED, .session = 3, .decision = 9, .breakers = &probing, .n_breakers = 1 } } },
+	{ "snapshot", "{\"at\":50000,\"bytes\":123,\"kind\":\"snapshot\"," NOW ",\"sha256\":\"" ZEROES_32 "\"" ENDS,
+	  { .kind = ENTRY_SNAPSHOT, .snapshot = { .at = 50000, .bytes = 123 } } },
 	{ "torn", "{\"bytes\":412,\"kind\":\"loss\"," NOW ",\"wall\":\"" DAY "\",\"what\":\"torn_tail\"}",
 	  { .kind = ENTRY_LOSS, .loss = { .what = LOSS_TORN_TAIL, .bytes = 412 } } },
 	{ "reload",

@@ -1,335 +1,5 @@
-/* tests/unit/test_mediate.c - the spine on a real journal and a real committer, with a clock and a disk that the test commands. */
-#include "daemon/mediate.h"
-#include "daemon/base/json.h"
-#include "daemon/log/entry.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <setjmp.h>
-#include <sodium.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-static const char policy_text[] = "pawl: 1\nname: spine\ncurrency: USD\ndefault: deny\n"
-				  "tools:\n  fetch: {cost: 0.3 USD, lease: 30s}\n  flaky: {cost: 0 USD, lease: 10s}\n  free: {cost: 0 USD}\n  pay: {cost: 0 USD}\n  back: {default_cost: 0.2 USD, refund: true}\n"
-				  "rules:\n  - {id: ok, allow: [fetch, free, back, flaky]}\n  - {id: ask, review: [pay]}\n"
-				  "budgets:\n  run: {per: session, limit: 1 USD}\n  all: {per: global, limit: 100 USD}\n"
-				  "loops:\n  repeat: {same: [tool, args], limit: 50, window: 50}\n"
-				  "breakers:\n  f: {match: flaky, open: {failures: 2, within: 1m}, cool_down: 30s}\n"
-				  "sessions: {open: 4, lease: 60s}\nlimits: {decide: 1000000/s, burst: 1000000}\n"
-				  "...\n";
-
-struct disk { /* fails the call it is told to */
-	int writes_left, syncs_left; /* -1: never fails */
-};
-
-static int64_t disk_pwrite(void *arg, int fd, const void *p, size_t n, int64_t off)
-{
-	struct disk *d = arg;
-
-	if (d->writes_left == 0) {
-		errno = ENOSPC;
-		return -1;
-	}
-	d->writes_left -= d->writes_left > 0;
-	return pwrite(fd, p, n, off);
-}
-
-static int disk_fdatasync(void *arg, int fd)
-{
-	struct disk *d = arg;
-
-	if (d->syncs_left == 0) {
-		errno = EIO;
-		return -1;
-	}
-	d->syncs_left -= d->syncs_left > 0;
-	return fdatasync(fd);
-}
-
-static int disk_fsync(void *arg, int fd)
-{
-	(void)arg;
-	return fsync(fd);
-}
-
-static int disk_fallocate(void *arg, int fd, int64_t off, int64_t len)
-{
-	(void)arg;
-	return posix_fallocate(fd, off, len) == 0 ? 0 : -1;
-}
-
-struct got { /* one answer */
-	int times;
-	bool refused;
-	enum reason_code no;
-	enum entry_kind kind;
-	enum verdict verdict;
-	enum reason_code code;
-	uint64_t seq, card;
-	int64_t returned, charged;
-	char note[8192];
-	size_t note_n;
-};
-
-struct world {
-	char dir[64];
-	struct disk disk;
-	struct journal_io io;
-	int64_t now;
-	struct clock clock;
-	struct sign_key *key;
-	struct private_store *priv;
-	struct journal *journal;
-	struct committer *committer;
-	struct sessions *sessions;
-	struct reviews *reviews;
-	struct mediator m;
-	uint8_t token[32];
-	uint64_t session;
-};
-
-static int64_t world_boot(void *arg)
-{
-	return ((struct world *)arg)->now;
-}
-
-static int64_t world_wall(void *arg)
-{
-	return ((struct world *)arg)->now + 1000 * NS_PER_SEC;
-}
-
-static void take_answer(void *cookie, const struct answer *ans)
-{
-	struct got *g = cookie;
-
-	g->times++;
-	g->refused = !ans->e;
-	g->no = ans->no;
-	if (!ans->e)
-		return;
-	g->kind = ans->e->kind;
-	g->seq = ans->e->seq;
-	assert_true(ans->note.n < sizeof(g->note));
-	memcpy(g->note, ans->note.p, ans->note.n);
-	g->note_n = ans->note.n;
-	if (g->kind == ENTRY_DECISION || g->kind == ENTRY_CLAIM) {
-		g->verdict = ans->e->decision.answer;
-		g->code = ans->e->decision.why.code;
-		g->card = ans->e->decision.card;
-	} else if (g->kind == ENTRY_SETTLE || g->kind == ENTRY_LOSS) {
-		const struct entry_settle *s = g->kind == ENTRY_SETTLE ? &ans->e->settle : &ans->e->loss.late;
-
-		g->returned = s->returned;
-		g->charged = s->charged_money;
-	}
-}
-
-static int no_path(void *arg, struct str root, struct str path, char *out, size_t size)
-{
-	(void)arg, (void)root, (void)path, (void)out, (void)size;
-	return -1;
-}
-
-static void remove_dir(const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	char path[512];
-
-	while (d && (e = readdir(d))) {
-		(void)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		(void)unlink(path);
-	}
-	if (d)
-		(void)closedir(d);
-	(void)rmdir(dir);
-}
-
-static void run_until_owed_nothing(struct world *w)
-{
-	for (int i = 0; mediate_owed(&w->m); i++) {
-		struct pollfd p = { committer_fd(w->committer), POLLIN, 0 };
-
-		assert_true(i < 2000);
-		(void)poll(&p, 1, 20);
-		mediate_reap(&w->m);
-	}
-}
-
-static struct got open_session(struct world *w)
-{
-	struct open_args a = { .agent = STR("local") };
-	struct got g = { 0 };
-	struct refusal no;
-
-	memset(a.token, 0x42, sizeof(a.token));
-	if (mediate_open(&w->m, &a, &g, &no) < 0) {
-		g.refused = true;
-		g.no = no.code;
-		return g;
-	}
-	run_until_owed_nothing(w);
-	if (!g.refused) {
-		w->session = g.seq;
-		memcpy(w->token, a.token, 32);
-	}
-	return g;
-}
-
-static int make_world(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
-	struct policy_report rep = { 0 };
-	struct journal_recovery rec;
-	struct pawl_error err = { 0 };
-	struct policy *pol = NULL;
-	struct state *st = NULL, *durable = NULL;
-	char path[96];
-
-	assert_non_null(w);
-	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/pawl-spine-XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	w->disk = (struct disk){ -1, -1 };
-	w->io = (struct journal_io){ .pwrite = disk_pwrite, .fdatasync = disk_fdatasync, .fsync = disk_fsync, .fallocate = disk_fallocate, .arg = &w->disk };
-	w->now = 1000 * NS_PER_SEC;
-	w->clock = (struct clock){ .read_boot = world_boot, .read_wall = world_wall, .arg = w };
-	clock_init(&w->clock, 0);
-	(void)snprintf(path, sizeof(path), "%s/private.sqlite", w->dir);
-	if (policy_load(str_of(policy_text), "spine.yaml", &pol, &rep, &err) < 0)
-		fail_msg("%u:%u %s", err.line, err.column, err.msg);
-	policy_report_done(&rep);
-	assert_int_equal(sign_key_new("example.com/spine/entry", &w->key, &err), 0);
-	assert_int_equal(private_open(path, &w->priv, &err), 0);
-	{
-		struct journal_config jc = { .dir = w->dir, .origin = STR("example.com/spine"), .segment_bytes = 256 << 10, .io = &w->io };
-
-		assert_int_equal(journal_open(&jc, NULL, NULL, &w->journal, &rec, &err), 0);
-	}
-	{
-		struct committer_config cc = { .journal = w->journal, .key = w->key, .origin = STR("example.com/spine"),
-					       .put_secrets = private_put, .put_arg = w->priv };
-
-		assert_int_equal(committer_new(&cc, &w->committer, &err), 0);
-	}
-	assert_int_equal(sessions_new(&w->sessions, &err), 0);
-	assert_int_equal(reviews_new(&w->reviews, &err), 0);
-	assert_int_equal(state_new(&st, &err), 0);
-	assert_int_equal(state_clone(st, &durable, &err), 0);
-	w->m = (struct mediator){ .clock = &w->clock, .journal = w->journal, .committer = w->committer, .sessions = w->sessions, .reviews = w->reviews,
-				  .resolver = { no_path, NULL }, .done = take_answer, .policy = pol, .state = st, .durable = durable };
-	mediate_init(&w->m);
-	{
-		struct entry_start start = { .version = STR("t"), .judge = 1, .policy_name = STR("spine"), .policy_hash = STR("00"),
-					     .mode = STR("enforce"), .fallback = STR("deny"), .probes_text = STR("{}") };
-		struct refusal no;
-
-		if (mediate_start(&w->m, &start, &no) < 0)
-			fail_msg("start: %s", no.err.msg);
-	}
-	run_until_owed_nothing(w);
-	assert_false(open_session(w).refused);
-	*state = w;
-	return 0;
-}
-
-static int end_world(void **state)
-{
-	struct world *w = *state;
-
-	committer_free(w->committer);
-	mediate_end(&w->m);
-	sessions_free(w->sessions);
-	reviews_free(w->reviews);
-	journal_close(w->journal);
-	private_close(w->priv);
-	sign_key_free(w->key);
-	remove_dir(w->dir);
-	free(w);
-	return 0;
-}
-
-struct asked {
-	const char *tool, *args, *call;
-	uint8_t client;
-	int64_t lease_ns;
-};
-
-/* Does not wait: the caller decides what the disk does meanwhile. */
-static int ask_start(struct world *w, const struct asked *a, struct got *g)
-{
-	struct pawl_error err;
-	struct json *args = NULL;
-	struct request_call call = { .kind = CALL_TOOL };
-	struct decide_args d = { w->session, w->token, &call };
-	struct refusal no;
-	int r;
-
-	*g = (struct got){ 0 };
-	assert_int_equal(json_parse(str_of(a->args ? a->args : "{}"), 32, &args, &err), 0);
-	call.tool = str_of(a->tool);
-	call.call = str_of(a->call ? a->call : "c");
-	call.args = args;
-	call.limits.lease_ns = a->lease_ns;
-	memset(call.client, a->client ? a->client : 1, sizeof(call.client));
-	r = mediate_decide(&w->m, &d, g, &no);
-	if (r < 0) {
-		g->refused = true;
-		g->no = no.code;
-	}
-	json_free(args); /* nothing of the request may be needed any more */
-	return r;
-}
-
-static struct got ask(struct world *w, struct asked a)
-{
-	struct got g;
-
-	if (ask_start(w, &a, &g) == 0)
-		run_until_owed_nothing(w);
-	return g;
-}
-
-static struct got settle(struct world *w, uint64_t decision, enum outcome outcome, int64_t money)
-{
-	struct settle_args a = { .session = w->session, .decision = decision, .token = w->token, .duration_ns = -1 };
-	struct got g = { 0 };
-	struct refusal no;
-
-	a.report = (struct report){ .outcome = outcome, .has_money = money >= 0, .money = money >= 0 ? money : 0 };
-	if (mediate_settle(&w->m, &a, &g, &no) < 0) {
-		g.refused = true;
-		g.no = no.code;
-	} else {
-		run_until_owed_nothing(w);
-	}
-	return g;
-}
-
-static int64_t run_used(const struct world *w)
-{
-	struct ledger_key key = { .budget = STR("run"), .scope = SCOPE_SESSION, .session = w->session };
-	struct ledger_state led = state_ledger(w->m.durable, &key, w->now);
-
-	return led.spent + led.reserved;
-}
-
-/* After any test step that is at rest, both states are one. */
-static void assert_states_equal(const struct world *w)
-{
-	uint8_t a[32], b[32];
-
-	state_digest(w->m.state, a);
-	state_digest(w->m.durable, b);
-	assert_memory_equal(a, b, 32);
-}
-
-#define CENT(n) ((n) * MONEY_PER_UNIT / 100)
+/* tests/unit/test_mediate.c - the order of steps: what is answered, when, and what a failing disk, a kill or a second question changes. */
+#include "tests/support/spine_world.h"
 
 static void test_allow_and_settle(void **state)
 {
@@ -438,11 +108,11 @@ static void test_lease_over(void **state)
 	w->now += 30 * NS_PER_SEC - 1;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
-	assert_int_equal(state_decision(w->m.durable, g.seq)->outcome, OUTCOME_NONE);
+	assert_int_equal(state_decision(w->m.state, g.seq)->outcome, OUTCOME_NONE);
 	w->now += 1;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
-	assert_int_equal(state_decision(w->m.durable, g.seq)->outcome, OUTCOME_EXPIRED);
+	assert_int_equal(state_decision(w->m.state, g.seq)->outcome, OUTCOME_EXPIRED);
 	assert_int_equal(run_used(w), CENT(30)); /* B03: charged at what was reserved, not at nothing */
 	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "l" }).code, REASON_ALREADY_SETTLED);
 	late = settle(w, g.seq, OUTCOME_OK, CENT(45)); /* may only add */
@@ -460,7 +130,7 @@ static void test_stale_session(void **state)
 	w->now += 60 * NS_PER_SEC;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
-	assert_int_equal(state_session(w->m.durable, w->session)->end, SESSION_ENDED_STALE);
+	assert_int_equal(state_session(w->m.state, w->session)->end, SESSION_ENDED_STALE);
 	assert_int_equal(ask(w, (struct asked){ .tool = "free" }).code, REASON_STALE_SESSION);
 	assert_states_equal(w);
 }
@@ -514,7 +184,7 @@ static void test_disk_fails(void **state)
 
 			assert_false(open_session(w).refused);
 			used = run_used(w);
-			state_digest(w->m.durable, before);
+			second_digest(w, before);
 			*(sync ? &w->disk.syncs_left : &w->disk.writes_left) = 0;
 			for (int i = 0; i < 3; i++) {
 				(void)snprintf(call, sizeof(call), "f%d-%d-%d", sync, nth, i);
@@ -528,7 +198,7 @@ static void test_disk_fails(void **state)
 				assert_int_equal(g[i].no, REASON_LOG_UNAVAILABLE);
 			}
 			assert_false(w->m.open);
-			state_digest(w->m.durable, now);
+			second_digest(w, now);
 			assert_memory_equal(before, now, 32);
 			assert_int_equal(ask(w, (struct asked){ .tool = "free" }).no, REASON_LOG_UNAVAILABLE);
 			/* still broken at the next try, then it can write again */
@@ -560,6 +230,42 @@ static void test_disk_fails(void **state)
 		}
 }
 
+/* An answer that shows the state leaves when what it shows is on disk, and never when that did not get there. */
+static void test_shown_when_durable(void **state)
+{
+	struct world *w = *state;
+	struct got asked, shown = { 0 };
+
+	assert_false(mediate_shown(&w->m, &shown)); /* all of it is */
+	assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = "s1" }, &asked), 0);
+	assert_true(mediate_shown(&w->m, &shown));
+	assert_int_equal(shown.times, 0);
+	run_until_owed_nothing(w);
+	assert_int_equal(shown.times, 1);
+	assert_int_equal(shown.no, REASON_OK);
+
+	shown = (struct got){ 0 };
+	w->disk.syncs_left = 0;
+	assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = "s2" }, &asked), 0);
+	assert_true(mediate_shown(&w->m, &shown));
+	run_until_owed_nothing(w);
+	assert_int_equal(shown.times, 1);
+	assert_int_equal(shown.no, REASON_LOG_UNAVAILABLE);
+	shown = (struct got){ 0 };
+	assert_true(w->m.ahead);
+	assert_true(mediate_shown(&w->m, &shown)); /* the state is not to be looked at now */
+	assert_int_equal(shown.no, REASON_LOG_UNAVAILABLE);
+	for (int i = 0; w->m.ahead && i < 500; i++) { /* still no disk, but the state is put back */
+		(void)mediate_tick(&w->m, clock_now(&w->clock));
+		(void)poll(NULL, 0, 5);
+	}
+	assert_false(w->m.ahead);
+	assert_false(w->m.open);
+	assert_false(mediate_shown(&w->m, &shown));
+	assert_int_equal(run_used(w), CENT(30));
+	assert_states_equal(w);
+}
+
 static void test_review_card(void **state)
 {
 	struct world *w = *state;
@@ -574,7 +280,7 @@ static void test_review_card(void **state)
 	w->now += 3600 * NS_PER_SEC;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
-	assert_null(state_card_after(w->m.durable, 0, 0)); /* timed out */
+	assert_null(state_card_after(w->m.state, 0, 0)); /* timed out */
 	assert_states_equal(w);
 }
 
@@ -632,8 +338,8 @@ static void test_resume_once(void **state)
 	assert_int_equal(claim(w, card.card, "fetch", "{\"n\":5}", "k0").no, REASON_MALFORMED);
 	g = claim(w, card.card, "pay", "{\"n\":5}", "k1");
 	assert_int_equal(g.kind, ENTRY_CLAIM);
-	assert_int_equal(state_card_by_id(w->m.durable, card.card)->mode, CARD_SPENT);
-	assert_int_equal(state_card_by_id(w->m.durable, card.card)->spent_by, g.seq);
+	assert_int_equal(state_card_by_id(w->m.state, card.card)->mode, CARD_SPENT);
+	assert_int_equal(state_card_by_id(w->m.state, card.card)->spent_by, g.seq);
 	g = ask(w, (struct asked){ .tool = "pay", .call = "p2", .args = "{\"n\":5}" });
 	assert_int_equal(g.verdict, VERDICT_REVIEW); /* spent: a new question */
 	assert_true(g.card != card.card);
@@ -648,7 +354,7 @@ static void test_resume_spent_by_decide(void **state)
 	assert_false(resolve(w, card.card, RESOLVE_RESUME).refused);
 	g = ask(w, (struct asked){ .tool = "pay", .call = "another" });
 	assert_int_equal(g.verdict, VERDICT_ALLOW);
-	assert_int_equal(state_card_by_id(w->m.durable, card.card)->spent_by, g.seq);
+	assert_int_equal(state_card_by_id(w->m.state, card.card)->spent_by, g.seq);
 	assert_states_equal(w);
 }
 
@@ -662,7 +368,7 @@ static void test_skip_and_abort(void **state)
 	held = ask(w, (struct asked){ .tool = "fetch", .call = "f" });
 	card = ask(w, (struct asked){ .tool = "pay", .call = "p3", .args = "{\"n\":1}" });
 	assert_false(resolve(w, card.card, RESOLVE_ABORT).refused);
-	assert_int_equal(state_session(w->m.durable, w->session)->end, SESSION_ENDED_ABORT);
+	assert_int_equal(state_session(w->m.state, w->session)->end, SESSION_ENDED_ABORT);
 	assert_int_equal(ask(w, (struct asked){ .tool = "free", .call = "x" }).code, REASON_SESSION_ABORTED);
 	assert_int_equal(run_used(w), CENT(30)); /* what was open is charged as it was held */
 	assert_int_equal(settle(w, held.seq, OUTCOME_OK, CENT(31)).kind, ENTRY_LOSS); /* a late report may add */
@@ -705,7 +411,7 @@ static void test_probe_is_no_hostage(void **state)
 	w->now += 30 * NS_PER_SEC;
 	g = ask(w, (struct asked){ .tool = "flaky", .call = "probe", .lease_ns = 3600 * NS_PER_SEC });
 	assert_int_equal(g.verdict, VERDICT_ALLOW);
-	assert_int_equal(state_decision(w->m.durable, g.seq)->lease_until, clock_now(&w->clock) + 10 * NS_PER_SEC);
+	assert_int_equal(state_decision(w->m.state, g.seq)->lease_until, clock_now(&w->clock) + 10 * NS_PER_SEC);
 }
 
 /* C03: a probe that never reports is a failure when its lease is over. */
@@ -722,7 +428,7 @@ static void test_probe_expires(void **state)
 		assert_int_equal(g.verdict, VERDICT_ALLOW);
 		(void)settle(w, g.seq, OUTCOME_ERROR, -1);
 	}
-	assert_int_equal(state_breaker(w->m.durable, &key)->mode, BREAKER_OPEN);
+	assert_int_equal(state_breaker(w->m.state, &key)->mode, BREAKER_OPEN);
 	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w2" }).code, REASON_BREAKER_OPEN);
 	w->now += 30 * NS_PER_SEC;
 	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "probe" }).verdict, VERDICT_ALLOW);
@@ -730,7 +436,7 @@ static void test_probe_expires(void **state)
 	w->now += 10 * NS_PER_SEC;
 	(void)mediate_tick(&w->m, clock_now(&w->clock));
 	run_until_owed_nothing(w);
-	assert_int_equal(state_breaker(w->m.durable, &key)->mode, BREAKER_OPEN);
+	assert_int_equal(state_breaker(w->m.state, &key)->mode, BREAKER_OPEN);
 	assert_int_equal(ask(w, (struct asked){ .tool = "flaky", .call = "w4" }).code, REASON_BREAKER_OPEN);
 	{
 		struct got reset = { 0 };
@@ -761,8 +467,8 @@ static void test_child(void **state)
 	run_until_owed_nothing(w);
 	w->session = g.seq;
 	memcpy(w->token, a.token, 32);
-	assert_int_equal(state_session(w->m.durable, g.seq)->root, parent);
-	assert_int_equal(state_session(w->m.durable, g.seq)->limit[UNIT_MONEY], CENT(35));
+	assert_int_equal(state_session(w->m.state, g.seq)->root, parent);
+	assert_int_equal(state_session(w->m.state, g.seq)->limit[UNIT_MONEY], CENT(35));
 	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f1" }).verdict, VERDICT_ALLOW);
 	assert_int_equal(ask(w, (struct asked){ .tool = "fetch", .call = "f2" }).code, REASON_BUDGET); /* its own 0.35 */
 	w->session = parent;
@@ -804,7 +510,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROW(test_allow_and_settle), ROW(test_settle_rules),  ROW(test_denied_cannot_settle), ROW(test_same_call_same_answer),
 		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
-		ROW(test_disk_fails),	    ROW(test_review_card),   ROW(test_batch),
+		ROW(test_disk_fails),	    ROW(test_shown_when_durable), ROW(test_review_card),   ROW(test_batch),
 		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
 		ROW(test_child),	    ROW(test_no_after_yes),  ROW(test_probe_is_no_hostage),
 	};

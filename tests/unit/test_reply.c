@@ -378,7 +378,8 @@ static void test_daemon(void **state)
 	struct reply_status s = { .rest_pid = 12, .started = DAY_NS, .now = DAY_NS, .wall = DAY_NS, .policy_loaded = DAY_NS,
 				  .policy_name = STR("crew"), .policy_hash = STR("ab"), .mode = STR("enforce"), .fallback = VERDICT_UNSET, .log = log,
 				  .live = 1, .kept = 2, .allow = 3, .review = 4, .deny = 5, .settles = 6, .malformed = 7, .unauthenticated = 8,
-				  .throttled = 9, .oversized = 10, .probes = facts, .n_probes = 1 };
+				  .throttled = 9, .oversized = 10, .rows = 41, .snapshot = 30, .unread = 7, .rows_problem = STR("no room"),
+				  .probes = facts, .n_probes = 1 };
 	struct reply_policy p = { STR("crew"), STR("ab"), STR("/etc/pawl\xff.yaml"), STR("pawl: 1\n...\n") };
 	struct buf out = BUF_MAX(1 << 20);
 
@@ -393,7 +394,7 @@ static void test_daemon(void **state)
 	check(&out, "{\"v\":1,\"op\":\"status\",\"server\":\"pawld " PAWL_VERSION "\",\"pid\":{\"watcher\":null,\"rest\":12},\"started\":\"" DAY
 		    "\",\"now\":\"" DAY "\",\"wall\":\"" DAY "\",\"mode\":\"enforce\",\"default\":\"deny\",\"policy\":{\"name\":\"crew\",\"hash\":\"ab\","
 		    "\"loaded\":\"" DAY "\"},\"log\":{\"origin\":\"o\",\"key\":\"o/entry+00+AA\",\"seq\":42,\"state\":\"unavailable\",\"why\":\"full\"},"
-		    "\"sessions\":{\"live\":1,\"kept\":2},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"settle\":6,\"malformed\":7,"
+		    "\"sessions\":{\"live\":1,\"kept\":2},\"store\":{\"rows\":41,\"snapshot\":30,\"unread\":7,\"problem\":\"no room\"},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"settle\":6,\"malformed\":7,"
 		    "\"unauthenticated\":8,\"throttled\":9,\"oversized\":10},\"probes\":{\"P4\":{\"state\":\"partial\",\"why\":\"one uid\"}},"
 		    "\"promises\":{}}");
 	buf_reset(&out);
