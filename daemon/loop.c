@@ -107,18 +107,8 @@ static int handle(struct daemon *d, const struct door_calls *doors, uint32_t wha
 
 #define SNAPSHOT_MS 5000 /* the watcher waits longer than that, and a start without it only takes longer */
 
-/* Answers what was taken, then says in the log that this was an orderly end. */
-static void drain(struct daemon *d, const struct door_calls *doors)
+static void pay_owed(struct daemon *d)
 {
-	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
-	struct refusal no;
-
-	sdnotify_stopping(d->notify);
-	(void)doors->wake(d, INT64_MAX); /* whoever waits for a person is told how it stands, and asks again elsewhere */
-	mediate_last_resort(&d->m);
-	mediate_snapshot(&d->m, SNAPSHOT_MS);
-	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
-		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
 	while (mediate_owed(&d->m)) {
 		struct pollfd p = { committer_fd(d->committer), POLLIN, 0 };
 
@@ -127,6 +117,23 @@ static void drain(struct daemon *d, const struct door_calls *doors)
 		else
 			(void)mediate_tick(&d->m, clock_now(&d->clock));
 	}
+}
+
+/* Answers what was taken, then says in the log that this was an orderly end. */
+static void drain(struct daemon *d, const struct door_calls *doors)
+{
+	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
+	struct refusal no;
+
+	sdnotify_stopping(d->notify);
+	(void)doors->wake(d, INT64_MAX); /* whoever waits for a person is told how it stands, and asks again elsewhere */
+	pay_owed(d);
+	mediate_snapshot(&d->m, SNAPSHOT_MS);
+	pay_owed(d); /* before the stop entry, which has room on a full disk where the snapshot's has none */
+	mediate_last_resort(&d->m);
+	if (d->m.open && mediate_stop(&d->m, why, &no) < 0)
+		oplog(OPLOG_ERROR, "no stop entry: %s", no.err.msg);
+	pay_owed(d);
 }
 
 static void catch_signals(sigset_t *ret_sleeping)
@@ -152,7 +159,7 @@ static void reload(struct daemon *d)
 
 	asked = 0;
 	sdnotify_reloading(d->notify, monotonic_ns());
-	if (daemon_reload(d, &rep, NULL, &no) < 0)
+	if (daemon_reload(d, &rep, NULL, NULL, &no) < 0)
 		oplog(OPLOG_ERROR, "the reload is not in the log: %s", no.err.msg);
 	sdnotify_ready(d->notify);
 	policy_report_done(&rep);

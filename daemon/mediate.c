@@ -323,7 +323,7 @@ static int try_again(struct mediator *m, int64_t now, bool last_resort)
 		return 0;
 	oplog(OPLOG_INFO, "the log can be written again");
 	/* the entry of a reload may have been in the failed batch: say which policy judges from here on */
-	return mediate_policy(m, NULL, STR_NONE, NULL, &no);
+	return mediate_policy(m, NULL, STR_NONE, NULL, NULL, &no);
 }
 
 void mediate_last_resort(struct mediator *m)
@@ -358,6 +358,8 @@ int mediate_follow(struct mediator *m, struct pawl_error *err)
 
 void mediate_snapshot(struct mediator *m, int wait_ms)
 {
+	if (!m->open)
+		return;
 	projector_finish(m->projector, wait_ms);
 	log_snapshot(m);
 }
@@ -374,6 +376,16 @@ static void summarise_throttle(struct mediator *m, int64_t now)
 	} else {
 		m->throttle_at = add_sat(now, SUMMARY_NS);
 	}
+}
+
+/* What no card shows any more leaves the private store too, once the entries that ended these cards are durable. */
+static void sweep_cards(struct mediator *m)
+{
+	uint64_t gone[256];
+	size_t n;
+
+	while ((n = reviews_sweep(m->reviews, m->state, gone, PAWL_LEN(gone))) > 0)
+		committer_drop(m->committer, gone, n, state_next_seq(m->state));
 }
 
 int64_t mediate_tick(struct mediator *m, int64_t now)
@@ -396,7 +408,7 @@ int64_t mediate_tick(struct mediator *m, int64_t now)
 		summarise_throttle(m, now);
 	if (now >= m->sweep_at) {
 		sessions_sweep(m->sessions, m->state);
-		reviews_sweep(m->reviews, m->state);
+		sweep_cards(m);
 		m->sweep_at = add_sat(now, SWEEP_NS);
 	}
 	next = m->sweep_at;

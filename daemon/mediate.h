@@ -115,6 +115,8 @@ struct resolve_args {
 	enum resolve_action action;
 	struct str reason;
 	bool tree; /* abort: from the root */
+	bool has_shown; /* the amounts that the person saw: a card that has grown since is not resumed by it */
+	int64_t shown_money, shown_tokens;
 	const struct signed_by *by;
 };
 PAWL_MUST_USE int mediate_resolve(struct mediator *m, const struct resolve_args *a, void *cookie, struct refusal *no);
@@ -133,7 +135,13 @@ PAWL_MUST_USE int mediate_stop(struct mediator *m, struct str why, struct refusa
 PAWL_MUST_USE int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no);
 /* pol: a new policy, owned from here on 0. pol NULL and refused not empty: the news that a file was refused, and why.
  * pol NULL and nothing refused: an entry that says which policy is in force. */
-PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, void *cookie, struct refusal *no);
+/* order NULL: nobody signed for it. */
+struct reload_order {
+	const struct signed_by *by;
+	struct str reason;
+};
+PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, const struct reload_order *order, void *cookie,
+				 struct refusal *no);
 
 /* For answers that show the state: what they show may not be on disk yet, and must not be taken back once it was seen. false: all of it is, the
  * answer may leave. true: done(cookie) will be called when it is, with REASON_OK and no entry, or with a refusal. */

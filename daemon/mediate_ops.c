@@ -450,7 +450,17 @@ int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no)
 	return mediate_submit(m, &(struct submission){ .e = &e }, no);
 }
 
-int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, void *cookie, struct refusal *no)
+static void say_who(const struct reload_order *order, struct entry_policy *p)
+{
+	p->ordered = true;
+	p->operator = order->by->operator;
+	p->key = order->by->key;
+	p->reason = order->reason;
+	memcpy(p->signed_hash, order->by->text_hash, sizeof(p->signed_hash));
+	memcpy(p->signature, order->by->signature, sizeof(p->signature));
+}
+
+int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, const struct reload_order *order, void *cookie, struct refusal *no)
 {
 	const struct policy *named = pol ? pol : m->policy;
 	int64_t now = clock_now(m->clock);
@@ -462,6 +472,8 @@ int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, v
 
 	(void)sodium_bin2hex(hex, sizeof(hex), named->hash, 32);
 	e.policy = (struct entry_policy){ .loaded = refused.n == 0, .name = named->name, .hash = { hex, 64 }, .message = refused };
+	if (order)
+		say_who(order, &e.policy);
 	policy_diff(pol ? old : NULL, m->state, named, &diff);
 	if (e.policy.loaded)
 		e.policy.budgets = diff.budgets;

@@ -77,6 +77,8 @@ int mediate_resolve(struct mediator *m, const struct resolve_args *a, void *cook
 	who = state_session(m->state, card->session);
 	if (!who || who->end != SESSION_LIVE)
 		return refuse(no, REASON_SESSION_CLOSED, "the session of r_%llu has ended", (unsigned long long)a->card);
+	if (a->action == RESOLVE_RESUME && a->has_shown && (card->money > a->shown_money || card->tokens > a->shown_tokens))
+		return refuse(no, REASON_REVIEW_REQUIRED, "r_%llu asks for more by now than was shown: look at it again", (unsigned long long)a->card);
 	e = mediate_entry(m, ENTRY_RESOLVE, now);
 	res = &e.resolve;
 	*res = (struct entry_resolve){ .session = card->session, .card = a->card, .action = a->action, .operator = a->by->operator, .key = a->by->key,

@@ -22,14 +22,16 @@ struct key_set {
 	struct enrolled row[OPERATORS_MAX];
 	size_t n;
 };
-struct nonce {
-	uint8_t bytes[32];
+struct used {
+	uint8_t nonce[32];
 	int64_t until; /* 0: free */
 };
+/* Nonces that were given out are not kept: each says until when it is good and proves that it is ours, so nobody's asking can push out
+ * another's. Kept is what a good signature was made over, and only enrolled keys can make one. */
 struct operators {
 	struct key_set set;
-	struct nonce nonce[OPERATOR_NONCES];
-	size_t next; /* the slot that the next nonce takes: the oldest */
+	uint8_t secret[32]; /* of this process: after a restart old nonces are unknown */
+	struct used used[OPERATOR_USED];
 };
 
 int operators_new(struct operators **ret, struct pawl_error *err)
@@ -38,12 +40,15 @@ int operators_new(struct operators **ret, struct pawl_error *err)
 
 	if (!ops)
 		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	randombytes_buf(ops->secret, sizeof(ops->secret));
 	*ret = ops;
 	return 0;
 }
 
 void operators_free(struct operators *ops)
 {
+	if (ops)
+		sodium_memzero(ops->secret, sizeof(ops->secret));
 	free(ops);
 }
 
@@ -83,6 +88,8 @@ static int load_one(struct key_set *set, const char *dir, struct str name, struc
 		r = safe_read(path, sizeof(e->text) - 1, &text, &n, err);
 	if (r == 0 && vkey_parse((struct str){ text, n }, &e->key, err) < 0)
 		r = pawl_fail(err, PAWL_E_KEY, "%s: not one vkey line", path);
+	if (r == 0 && !str_eq(str_of(e->key.name), name)) /* the log would name one person and the signature another */
+		r = pawl_fail(err, PAWL_E_KEY, "%s: the key inside is %.64s's: its file is NAME" SUFFIX, path, e->key.name);
 	if (r == 0) {
 		while (n && text[n - 1] == '\n')
 			n--;
@@ -172,43 +179,75 @@ out:
 	return r;
 }
 
-void operators_nonce(struct operators *ops, int64_t now, uint8_t ret[static 32], int64_t *ret_expires)
-{
-	struct nonce *n = &ops->nonce[ops->next];
+/* A nonce: until when it is good (ns, most significant byte first), 8 random bytes, and the keyed digest of both. */
+#define NONCE_SAID 16
 
-	ops->next = (ops->next + 1) % OPERATOR_NONCES;
-	randombytes_buf(n->bytes, sizeof(n->bytes));
-	n->until = add_sat(now, OPERATOR_NONCE_NS);
-	memcpy(ret, n->bytes, sizeof(n->bytes));
-	*ret_expires = n->until;
+static void nonce_proof(const struct operators *ops, const uint8_t said[static NONCE_SAID], uint8_t out[static 16])
+{
+	(void)crypto_generichash(out, 16, said, NONCE_SAID, ops->secret, sizeof(ops->secret));
 }
 
-static bool nonce_use(struct operators *ops, const uint8_t bytes[static 32], int64_t now)
+void operators_nonce(const struct operators *ops, int64_t now, uint8_t ret[static 32], int64_t *ret_expires)
 {
-	for (size_t i = 0; i < OPERATOR_NONCES; i++) {
-		struct nonce *n = &ops->nonce[i];
-		bool good = n->until > now;
+	int64_t until = add_sat(now, OPERATOR_NONCE_NS);
 
-		if (n->until == 0 || sodium_memcmp(n->bytes, bytes, sizeof(n->bytes)) != 0)
-			continue;
-		*n = (struct nonce){ .until = 0 };
-		return good;
+	for (int i = 0; i < 8; i++)
+		ret[i] = (uint8_t)((uint64_t)until >> (56 - 8 * i));
+	randombytes_buf(ret + 8, NONCE_SAID - 8);
+	nonce_proof(ops, ret, ret + NONCE_SAID);
+	*ret_expires = until;
+}
+
+/* Until when it is good; 0: it is not ours, or its time is over. */
+static int64_t nonce_until(const struct operators *ops, const uint8_t nonce[static 32], int64_t now)
+{
+	uint8_t proof[16];
+	uint64_t until = 0;
+
+	nonce_proof(ops, nonce, proof);
+	if (sodium_memcmp(proof, nonce + NONCE_SAID, sizeof(proof)) != 0)
+		return 0;
+	for (int i = 0; i < 8; i++)
+		until = until << 8 | nonce[i];
+	return (int64_t)until > now ? (int64_t)until : 0;
+}
+
+/* The place to remember it at; NULL: it has been used. *ret_full: there is no place. */
+static struct used *nonce_place(struct operators *ops, const uint8_t nonce[static 32], int64_t now, bool *ret_full)
+{
+	struct used *place = NULL;
+
+	for (size_t i = 0; i < OPERATOR_USED; i++) {
+		struct used *u = &ops->used[i];
+
+		if (u->until <= now)
+			place = u;
+		else if (memcmp(u->nonce, nonce, sizeof(u->nonce)) == 0)
+			return NULL;
 	}
-	return false;
+	*ret_full = !place;
+	return place;
 }
 
 int operators_check(struct operators *ops, struct str name, const uint8_t nonce[static 32], struct str text, const uint8_t signature[static 64],
 		    int64_t now, struct str *ret_vkey, struct pawl_error *err)
 {
 	const struct enrolled *who = find(&ops->set, name);
+	int64_t until = nonce_until(ops, nonce, now);
+	bool full = false;
+	struct used *place = until ? nonce_place(ops, nonce, now, &full) : NULL;
 
-	if (!nonce_use(ops, nonce, now))
+	if (full)
+		return pawl_fail(err, PAWL_E_AUTH, "more than %d signed requests in a minute", OPERATOR_USED);
+	if (!place)
 		return pawl_fail(err, PAWL_E_AUTH, "the nonce is unknown, used or over a minute old");
 	if (!who)
 		return pawl_fail(err, PAWL_E_AUTH, "nobody is enrolled as \"%.*s\"", name.n > 64 ? 64 : (int)name.n, name.p);
 	if (text.n < sizeof(SIGNED_PREFIX) - 1 || memcmp(text.p, SIGNED_PREFIX, sizeof(SIGNED_PREFIX) - 1) != 0 ||
 	    crypto_sign_verify_detached(signature, (const uint8_t *)text.p, text.n, who->key.pub) != 0)
 		return pawl_fail(err, PAWL_E_AUTH, "the signature is not %s's", who->name);
+	place->until = until;
+	memcpy(place->nonce, nonce, sizeof(place->nonce));
 	*ret_vkey = text_of(who);
 	return 0;
 }

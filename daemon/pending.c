@@ -160,6 +160,9 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		pack_str(pk, &e->policy.name);
 		pack_str(pk, &e->policy.hash);
 		pack_str(pk, &e->policy.message);
+		pack_str(pk, &e->policy.operator);
+		pack_str(pk, &e->policy.key);
+		pack_str(pk, &e->policy.reason);
 		pack_budgets(pk, &e->policy.budgets);
 		break;
 	case ENTRY_SESSION:

@@ -17,7 +17,8 @@ static bool asks_the_same(const struct judgement *j, const struct card_state *ca
 	if (j->answer != VERDICT_REVIEW || j->n_asks != card->n_asks)
 		return false;
 	for (size_t i = 0; i < j->n_asks; i++)
-		if (j->asks[i].code != card->asks[i].code || !str_eq(j->asks[i].rule, card->asks[i].rule))
+		if (j->asks[i].code != card->asks[i].code || !str_eq(j->asks[i].rule, card->asks[i].rule) ||
+		    j->asks[i].refers != card->asks[i].refers)
 			return false;
 	return true;
 }

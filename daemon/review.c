@@ -119,21 +119,28 @@ struct str reviews_args(const struct reviews *rv, uint64_t card)
 	return at < rv->n && rv->row[at].card == card ? (struct str){ rv->row[at].args, rv->row[at].n } : STR_NONE;
 }
 
-void reviews_sweep(struct reviews *rv, const struct state *st)
+bool reviews_needs(const struct state *st, uint64_t card)
 {
-	size_t kept = 0;
+	const struct card_state *c = state_card_by_id(st, card);
+
+	return c && (c->mode == CARD_PENDING || c->mode == CARD_RESUMED);
+}
+
+size_t reviews_sweep(struct reviews *rv, const struct state *st, uint64_t *ret_gone, size_t max)
+{
+	size_t kept = 0, gone = 0;
 
 	for (size_t i = 0; i < rv->n; i++) {
-		const struct card_state *card = state_card_by_id(st, rv->row[i].card);
-
-		if (card && (card->mode == CARD_PENDING || card->mode == CARD_RESUMED))
+		if (gone == max || reviews_needs(st, rv->row[i].card)) {
 			rv->row[kept++] = rv->row[i];
-		else {
-			rv->bytes -= rv->row[i].n;
-			shown_done(&rv->row[i]);
+			continue;
 		}
+		ret_gone[gone++] = rv->row[i].card;
+		rv->bytes -= rv->row[i].n;
+		shown_done(&rv->row[i]);
 	}
 	rv->n = kept;
+	return gone;
 }
 
 void reviews_wait(struct reviews *rv, struct waiter *w)

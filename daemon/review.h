@@ -21,10 +21,12 @@ struct reviews; /* opaque */
 PAWL_MUST_USE int reviews_new(struct reviews **ret, struct pawl_error *err);
 void reviews_free(struct reviews *rv);
 
+bool reviews_needs(const struct state *st, uint64_t card); /* its arguments may still be shown, or judged again */
 /* Arguments of a card, cut to PAWL_MAX_VALUE; a second call for the same card replaces. */
 PAWL_MUST_USE int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct pawl_error *err);
 struct str reviews_args(const struct reviews *rv, uint64_t card); /* STR_NONE: not known (any more); borrowed until the next put or sweep */
-void reviews_sweep(struct reviews *rv, const struct state *st);	  /* drops arguments of cards that wait for nobody any more */
+/* Drops the arguments of up to max cards that can be neither shown nor claimed any more, and says which: as many as it returns. */
+size_t reviews_sweep(struct reviews *rv, const struct state *st, uint64_t *ret_gone, size_t max);
 
 /* Owns w from here on. */
 void reviews_wait(struct reviews *rv, struct waiter *w);

@@ -67,9 +67,9 @@ static void key_changed(void *arg, bool enrolled, struct str name, struct str vk
 		oplog(OPLOG_ERROR, "the change of operators is not in the log: %s", no.err.msg);
 }
 
-static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t n, void *cookie, struct refusal *no)
+static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t n, const struct reload_order *order, void *cookie, struct refusal *no)
 {
-	if (mediate_policy(&d->m, pol, STR_NONE, cookie, no) < 0) {
+	if (mediate_policy(&d->m, pol, STR_NONE, order, cookie, no) < 0) {
 		oplog(OPLOG_ERROR, "the policy stays as it was: %s", no->err.msg);
 		policy_free(pol);
 		free(text);
@@ -83,7 +83,7 @@ static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t 
 	return 0;
 }
 
-int daemon_reload(struct daemon *d, struct policy_report *rep, void *cookie, struct refusal *no)
+int daemon_reload(struct daemon *d, struct policy_report *rep, const struct reload_order *order, void *cookie, struct refusal *no)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	struct policy *pol = NULL;
@@ -93,10 +93,10 @@ int daemon_reload(struct daemon *d, struct policy_report *rep, void *cookie, str
 	if (operators_load(d->operators, d->opt->operators, key_changed, d, &err) < 0)
 		oplog_error("the operators stay as they were", &err);
 	if (load_policy(d, &pol, &text, &n, rep, &err) == 0)
-		return take_policy(d, pol, text, n, cookie, no);
+		return take_policy(d, pol, text, n, order, cookie, no);
 	(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
 	oplog(OPLOG_ERROR, "the policy stays as it was: %s", why);
-	return mediate_policy(&d->m, NULL, str_of(why), cookie, no);
+	return mediate_policy(&d->m, NULL, str_of(why), order, cookie, no);
 }
 
 /* ---- key and log ---- */
@@ -128,6 +128,8 @@ struct secrets {
 	struct daemon *d;
 	const struct state *st;
 	int64_t now;
+	uint64_t *gone; /* values that no card needs */
+	size_t n_gone, room;
 };
 
 /* One secret serves the whole tree. */
@@ -149,9 +151,29 @@ static int take_value(void *arg, const struct private_row *row, struct pawl_erro
 {
 	struct secrets *s = arg;
 
-	const struct card_state *card = state_card_by_id(s->st, row->seq);
+	if (reviews_needs(s->st, row->seq))
+		return reviews_args_put(s->d->reviews, row->seq, row->value, err);
+	if (s->n_gone == s->room) {
+		uint64_t *bigger = realloc(s->gone, (s->room * 2 + 64) * sizeof(*bigger));
 
-	return card && (card->mode == CARD_PENDING || card->mode == CARD_RESUMED) ? reviews_args_put(s->d->reviews, row->seq, row->value, err) : 0;
+		if (!bigger)
+			return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+		s->gone = bigger;
+		s->room = s->room * 2 + 64;
+	}
+	s->gone[s->n_gone++] = row->seq;
+	return 0;
+}
+
+static int take_values(struct secrets *s, struct pawl_error *err)
+{
+	int r = private_values(s->d->priv, take_value, s, err);
+	struct pawl_error why = { .code = PAWL_OK };
+
+	if (r == 0 && s->n_gone && private_drop(s->d->priv, s->gone, s->n_gone, &why) < 0)
+		oplog_error("arguments of cards that nobody needs stay in the private store", &why);
+	free(s->gone);
+	return r;
 }
 
 /* A live session without its secret could no longer compare its calls with those before: it ends instead of starting over. */
@@ -306,8 +328,8 @@ static int start_projector(struct daemon *d, const struct reading *rd, struct pa
 static int open_rest(struct daemon *d, struct reading *rd, mediate_done *done, struct resolver resolver, struct policy *pol, struct pawl_error *err)
 {
 	struct committer_config cc = { .journal = d->journal, .key = d->key, .origin = str_of(d->origin), .next_seq = d->recovery.next_seq,
-				       .put_secrets = private_put, .put_arg = d->priv };
-	struct secrets secrets = { d, rd->st, 0 };
+				       .put_secrets = private_put, .drop_values = private_drop, .put_arg = d->priv };
+	struct secrets secrets = { .d = d, .st = rd->st };
 	int r;
 
 	memcpy(cc.prev, rd->prev, 32);
@@ -325,7 +347,7 @@ static int open_rest(struct daemon *d, struct reading *rd, mediate_done *done, s
 	if (r == 0)
 		r = private_each(d->priv, take_secret, &secrets, err);
 	if (r == 0)
-		r = private_values(d->priv, take_value, &secrets, err);
+		r = take_values(&secrets, err);
 	if (r == 0)
 		r = committer_new(&cc, &d->committer, err);
 	if (r == 0)

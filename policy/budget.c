@@ -88,28 +88,24 @@ static const struct session_state *parent_of(const struct question *q, const str
 	return s->parent ? state_session(q->st, s->parent) : NULL;
 }
 
+struct str scope_owner(enum scope scope, struct str agent)
+{
+	return scope == SCOPE_AGENT ? agent : scope == SCOPE_TENANT ? STR("local") : STR_NONE;
+}
+
 static void draw_budget(struct question *q, int i)
 {
 	const struct budget *b = &q->pol->budgets[i];
 	struct ledger_key key = { .budget = b->id, .scope = b->scope, .tool = b->per_tool ? q->f->tool : STR_NONE };
 
-	switch (b->scope) {
-	case SCOPE_SESSION: /* its own, and that of every session above it */
+	if (b->scope == SCOPE_SESSION) { /* its own, and that of every session above it */
 		for (const struct session_state *s = q->who; s; s = parent_of(q, s)) {
 			key.session = s->id;
 			draw(q, i, key, b->unit, b->limit, s->opened_ns);
 		}
 		return;
-	case SCOPE_AGENT:
-		key.owner = q->f->agent;
-		break;
-	case SCOPE_TENANT:
-		key.owner = STR("local");
-		break;
-	case SCOPE_GLOBAL:
-	case SCOPE_COUNT:
-		break;
 	}
+	key.owner = scope_owner(b->scope, q->f->agent);
 	draw(q, i, key, b->unit, b->limit, q->who->opened_ns);
 }
 

@@ -80,6 +80,7 @@ struct loader {
 	struct zone_link *zones;
 	struct str under[SUBJECT_PATHS];
 	size_t n_under;
+	size_t tries; /* lint_cond.c: values that were held against tests */
 };
 
 /* ---- compile_value.c: text to values, and how problems are told ---- */
@@ -126,6 +127,11 @@ void uses_denied(struct loader *ld); /* both need the finished index */
 void lint_uses(struct loader *ld);
 void compile_rules(struct loader *ld);
 struct condition *compile_condition(struct loader *ld, const struct ynode *fields);
+/* Tests that no value, kind of call or tool's name can pass: errors (lint_cond.c). */
+void refuse_impossible(struct loader *ld, const struct ynode *at, const struct cond_field *f);
+void refuse_glob_of_tool(struct loader *ld, const struct ynode *at, const struct cond_test *t);
+void refuse_regex_of_tool(struct loader *ld, const struct ynode *at, const struct cond_test *t);
+void refuse_no_name(struct loader *ld, const struct ynode *cond, const struct condition *c, const struct list_entry *entries, size_t n);
 struct per { /* `per`: session, agent, tenant, global, tool, or a list of a scope and tool */
 	bool has_scope, tool;
 	enum scope scope;

@@ -161,6 +161,7 @@ void set_not(struct loader *ld, void *obj, const struct schema_value *v)
 void set_glob(struct loader *ld, void *obj, const struct schema_value *v)
 {
 	struct field_draft *f = obj;
+	struct cond_test *t = NULL;
 	struct pawl_error err;
 	struct pattern glob;
 	struct str text;
@@ -180,7 +181,9 @@ void set_glob(struct loader *ld, void *obj, const struct schema_value *v)
 	if (r)
 		ld_failed(ld, v->node, r, &err);
 	else
-		add_test(f, COND_GLOB)->glob = glob;
+		(t = add_test(f, COND_GLOB))->glob = glob;
+	if (t && f->field.subject == SUBJECT_TOOL)
+		refuse_glob_of_tool(ld, v->node, t);
 }
 
 void set_regex(struct loader *ld, void *obj, const struct schema_value *v)
@@ -188,6 +191,7 @@ void set_regex(struct loader *ld, void *obj, const struct schema_value *v)
 	struct field_draft *f = obj;
 	struct regex_link *link;
 	struct pawl_error err;
+	struct cond_test *t;
 	int r;
 
 	if (!suits(ld, f, v, f->field.subject != SUBJECT_MONEY))
@@ -202,7 +206,10 @@ void set_regex(struct loader *ld, void *obj, const struct schema_value *v)
 	}
 	link->next = ld->box->regexes;
 	ld->box->regexes = link;
-	add_test(f, COND_REGEX)->regex = link->regex;
+	t = add_test(f, COND_REGEX);
+	t->regex = link->regex;
+	if (f->field.subject == SUBJECT_TOOL)
+		refuse_regex_of_tool(ld, v->node, t);
 }
 
 /* Each subject's resolved path is a fact in the log entry, and an entry has room for so many. */
@@ -270,26 +277,6 @@ void set_bytes_bound(struct loader *ld, void *obj, const struct schema_value *v)
 		add_test(obj, (enum cond_op)v->row->number)->bytes = n;
 }
 
-static const struct cond_test *test_of(const struct cond_field *f, enum cond_op op)
-{
-	for (size_t i = 0; i < f->n_tests; i++)
-		if (f->tests[i].op == op)
-			return &f->tests[i];
-	return NULL;
-}
-
-static void refuse_impossible(struct loader *ld, const struct field_draft *f)
-{
-	const struct cond_test *over = test_of(&f->field, COND_OVER), *below = test_of(&f->field, COND_BELOW);
-	const struct cond_test *longer = test_of(&f->field, COND_BYTES_OVER),
-			       *shorter = test_of(&f->field, COND_BYTES_BELOW);
-
-	if (over && below && over->bound >= below->bound)
-		ld_error(ld, f->name, "nothing is over the one and below the other bound, so this can never fire");
-	if (shorter && (shorter->bytes == 0 || (longer && longer->bytes >= shorter->bytes - 1)))
-		ld_error(ld, f->name, "nothing has a size between these bounds, so this can never fire");
-}
-
 /* ---- fields ---- */
 
 void set_field(struct loader *ld, void *obj, const struct schema_value *v)
@@ -308,7 +295,7 @@ void set_field(struct loader *ld, void *obj, const struct schema_value *v)
 	if (f.field.subject == SUBJECT_ARGS && !value_path(f.field.path))
 		ld_error(ld, v->key, "%s: an argument is args.NAME or args.NAME.NAME", QUOTED(v->key->text));
 	schema_walk(ld, "test", v->node, &f);
-	refuse_impossible(ld, &f);
+	refuse_impossible(ld, v->key, &f.field);
 	c->fields[c->n_fields++] = f.field;
 }
 

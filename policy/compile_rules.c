@@ -8,6 +8,7 @@ struct rule_draft {
 	const struct ynode *names;  /* the verdict key's list */
 	const struct ynode *second; /* a second verdict key */
 	const struct ynode *sticky, *headless;
+	const struct ynode *cond[2]; /* when, unless */
 };
 
 void set_rule_id(struct loader *ld, void *obj, const struct schema_value *v)
@@ -33,6 +34,7 @@ void set_rule_when(struct loader *ld, void *obj, const struct schema_value *v)
 	struct rule_draft *d = obj;
 	struct condition *c = compile_condition(ld, v->node);
 
+	d->cond[v->row->number != 0] = v->node;
 	if (v->row->number == 0)
 		d->rule->when = c;
 	else
@@ -82,6 +84,7 @@ static void compile_sticky(struct loader *ld, const struct rule_draft *d)
 		ld_error(ld, d->sticky, "sticky is how far a denial is remembered: this is no deny rule");
 	else if (!d->sticky && r->answer == VERDICT_DENY && !r->when && !r->unless)
 		r->sticky = STICK_SESSION;
+	ld->pol->agent_sticks |= r->sticky == STICK_AGENT;
 	if (d->headless && r->answer != VERDICT_REVIEW)
 		ld_warn(ld, d->headless, "headless says nothing about a rule that asks nobody");
 }
@@ -90,6 +93,7 @@ static void compile_rule(struct loader *ld, const struct ynode *node, uint32_t i
 {
 	struct rule_draft d = { .rule = &ld->pol->rules[index], .node = node };
 	struct index_entry proto = { .target = index };
+	size_t first = ld->n_entries;
 
 	d.rule->line = node->line;
 	ynode_print(node, d.rule->print);
@@ -113,6 +117,10 @@ static void compile_rule(struct loader *ld, const struct ynode *node, uint32_t i
 	proto.aliases_too = d.rule->answer != VERDICT_ALLOW;
 	for (const struct ynode *e = d.names->first; e; e = e->next)
 		compile_entry(ld, e, proto);
+	if (ld->n_entries - first < d.names->n)
+		return; /* some name is told already, and could be the one */
+	refuse_no_name(ld, d.cond[0], d.rule->when, ld->entries + first, ld->n_entries - first);
+	refuse_no_name(ld, d.cond[1], d.rule->unless, ld->entries + first, ld->n_entries - first);
 }
 
 struct id_row {

@@ -88,6 +88,8 @@ void name_index_free(struct name_index *ix);
  * from the index itself (it copies the policy's alias table at build). */
 struct index_hits name_index_find(const struct name_index *ix, struct str canonical, const struct tool *def,
 				  void (*each)(void *arg, uint32_t rule), void *arg);
+/* Some rule, budget or breaker has this very name, not only a glob that fits it. */
+bool name_index_spells(const struct name_index *ix, struct str name);
 /* aliases: folded alias -> row of pol->tools; canonical names may be among them and are known anyway. Once, after name_index_new(); the
  * text is copied. PAWL_E_POLICY: one name for two tools. After a failure ix can only be freed. Of ix, pol->tools and the patterns' text
  * are borrowed until name_index_free(). */

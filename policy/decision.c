@@ -58,10 +58,16 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 	d->guard_repeat = j->guard_repeat;
 	d->limits_ignored = j->limits_ignored;
 	d->settled = j->settled;
+	if (j->answer == VERDICT_ALLOW && f->def) {
+		d->has_price = f->def->has_cost;
+		d->price = f->def->has_cost ? f->def->cost : 0;
+		d->refund = f->def->refund;
+	}
 	if (j->answer == VERDICT_ALLOW)
 		d->lease_until = add_sat(now, is_probe(j) && f->tool_lease_ns < f->lease_ns ? f->tool_lease_ns : f->lease_ns);
 	d->polling = f->def && f->def->polling;
 	d->spends = j->spends;
+	d->ends_cards = j->spends != 0;
 	d->breakers = j->breakers;
 	d->n_breakers = j->n_breakers;
 	memcpy(d->sticks, j->sticks, j->n_sticks * sizeof(d->sticks[0]));

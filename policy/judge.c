@@ -54,7 +54,7 @@ static void found(struct question *q, enum verdict v, const struct reason *why)
 static bool in_asks(const struct ask *asks, size_t n, const struct reason *why)
 {
 	for (size_t i = 0; i < n; i++)
-		if (asks[i].code == why->code && str_eq(asks[i].rule, why->rule))
+		if (asks[i].code == why->code && str_eq(asks[i].rule, why->rule) && asks[i].refers == why->refers)
 			return true;
 	return false;
 }
@@ -69,7 +69,7 @@ static void add_ask(struct question *q, const struct reason *why)
 		q->asks_cut = true;
 		return;
 	}
-	j->asks[j->n_asks++] = (struct ask){ why->code, why->rule };
+	j->asks[j->n_asks++] = (struct ask){ why->code, why->rule, why->refers };
 }
 
 void law_found(struct question *q, enum verdict v, const struct reason *why)
@@ -131,7 +131,7 @@ static uint64_t claimed_by(const struct question *q)
 	const struct card_state *joined;
 
 	if (q->j->claim) {
-		if (q->card && q->card->mode == CARD_SPENT)
+		if (q->card && q->card->spent_by)
 			return q->card->spent_by;
 		/* allowed to the very process that asks, and not by this claim: it must not run twice */
 		return c && c->answer == VERDICT_ALLOW && same_client(q) ? c->seq : 0;
@@ -141,7 +141,7 @@ static uint64_t claimed_by(const struct question *q)
 	if (c->answer == VERDICT_ALLOW)
 		return c->claim ? c->seq : 0;
 	joined = c->card ? state_card_by_id(q->st, c->card) : NULL;
-	by = joined && joined->mode == CARD_SPENT ? state_decision(q->st, joined->spent_by) : NULL;
+	by = joined && joined->spent_by ? state_decision(q->st, joined->spent_by) : NULL;
 	return by && by->claim ? by->seq : 0;
 }
 
@@ -198,7 +198,7 @@ static enum verdict closed_question(const struct question *q, struct reason *why
 	}
 	why->refers = claimed_by(q);
 	if (!why->refers)
-		return VERDICT_UNSET;
+		return names_full(q, why) ? VERDICT_DENY : VERDICT_UNSET;
 	(void)snprintf(why->message, sizeof(why->message),
 		       "the permit for this call was handed out already (d_%llu): a new call needs a new id",
 		       (unsigned long long)why->refers);
@@ -286,14 +286,25 @@ static void take_guard(struct question *q)
 	j->guard_repeat = g->repeat;
 }
 
+/* The amounts that the person was shown. */
+static bool within(const struct facts *f, const struct card_state *card)
+{
+	return (!f->cost_known || f->money <= card->money) && (!f->tokens_known || f->tokens <= card->tokens);
+}
+
 static void take_card(struct question *q)
 {
+	bool approved;
+
 	q->newest = state_card(q->st, q->f->session, q->f->card);
 	q->card = q->j->claim ? state_card_by_id(q->st, q->j->claim) : q->newest;
-	/* A13: its waiter gave up before the answer came. The late approval is kept for a claim; whoever asks now is asked about anew. */
-	if (!q->j->claim && q->card && q->card->mode == CARD_RESUMED && q->card->claim_only)
+	approved = q->card && q->card->mode == CARD_RESUMED;
+	q->larger = approved && !within(q->f, q->card);
+	/* A13: its waiter gave up before the answer came. The late approval is kept for a claim; whoever asks now is asked about anew. So is
+	 * who wants more than was shown. */
+	if (!q->j->claim && approved && (q->card->claim_only || q->larger))
 		q->card = NULL;
-	q->approved = q->card && q->card->mode == CARD_RESUMED && q->card->until > q->now ? q->card : NULL;
+	q->approved = q->card && approved && !q->larger && q->card->until > q->now ? q->card : NULL;
 }
 
 static void judge_any(struct question *q)

@@ -13,6 +13,7 @@ struct question { /* what every law is asked */
 	const struct card_state *newest; /* of the cards of this exact call, or NULL */
 	const struct card_state *card; /* the card that this answer goes by: the newest; of a claim the one it names */
 	const struct card_state *approved; /* card, when its approval can be used now: its asks are answered */
+	bool larger; /* the card was approved for smaller amounts than this call's */
 	struct guard_state guard;          /* the caller's own limits, those of this call included */
 	int64_t now;
 	struct judgement *j;                 /* laws read the draws and hand what they find to law_found() */
@@ -29,6 +30,11 @@ law_check rule_law, default_law, denial_law, breaker_law, loop_law, budget_law, 
 void law_found(struct question *q, enum verdict v, const struct reason *why);
 /* A review that no approval answers: only a grant does, which the ledgers show. */
 void law_found_firm(struct question *q, enum verdict v, const struct reason *why);
+
+/* One name of a tool more than is kept for good: refused, and nothing about it is remembered. policy/names.c */
+bool names_full(const struct question *q, struct reason *why);
+/* Whose ledger or row, in a scope that is no session's. */
+struct str scope_owner(enum scope scope, struct str agent);
 
 /* Every ledger the call matches, into q->j->draws; once, before the laws. */
 void budget_draws(struct question *q);

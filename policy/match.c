@@ -438,6 +438,11 @@ struct index_hits name_index_find(const struct name_index *ix, struct str canoni
 	return k->hits;
 }
 
+bool name_index_spells(const struct name_index *ix, struct str name)
+{
+	return name.n <= PAWL_MAX_TOOL && slot_find(ix, hash_text(name), name, true)->n > 0;
+}
+
 struct str tool_canonical(const struct policy *pol, struct str folded, const struct tool **ret_tool)
 {
 	const struct alias_slot *s = name_slot(pol->index, folded);

@@ -40,6 +40,10 @@ void review_law(struct question *q)
 	}
 	if (!q->card || q->approved)
 		return;
+	if (claim && q->larger && q->card->until > q->now) {
+		no(q, VERDICT_REVIEW, REASON_REVIEW_REQUIRED, "was approved for smaller amounts");
+		return;
+	}
 	switch (q->card->mode) {
 	case CARD_SKIPPED:
 		no(q, VERDICT_DENY, REASON_REVIEW_SKIPPED, "was skipped by a person");

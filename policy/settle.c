@@ -1,6 +1,6 @@
 /* policy/settle.c - see settle.h. Who is believed (docs/policy.md, "Settling"): an estimate can only raise a
  * reservation, a fixed price is charged whatever is reported, a report can lower only the charge of a tool without a
- * price. */
+ * price. Prices are those that were in force when the call was allowed. */
 #include "pawl/settle.h"
 
 #include "policy/laws.h"
@@ -22,33 +22,33 @@ static bool never_ran(enum outcome o)
 	return o == OUTCOME_CANCELLED || o == OUTCOME_NOT_RUN;
 }
 
-static int64_t money_charge(const struct tool *def, const struct report *rep, int64_t held)
+static int64_t money_charge(const struct call_state *call, const struct report *rep, int64_t held)
 {
 	int64_t reported = rep->has_money ? rep->money : 0;
 
 	if (never_ran(rep->outcome))
-		return def && def->refund ? reported : max64(held, reported);
-	if (def && def->has_cost)
-		return max64(def->cost, reported);
+		return call->refund ? reported : max64(held, reported);
+	if (call->priced)
+		return max64(call->price, reported);
 	return rep->has_money ? reported : held;
 }
 
-static int64_t token_charge(const struct tool *def, const struct report *rep, int64_t held)
+static int64_t token_charge(const struct call_state *call, const struct report *rep, int64_t held)
 {
 	int64_t reported = rep->has_tokens ? rep->tokens : 0;
 
 	if (never_ran(rep->outcome))
-		return def && def->refund ? reported : max64(held, reported);
+		return call->refund ? reported : max64(held, reported);
 	return rep->has_tokens ? reported : held;
 }
 
-static int64_t charge_of(const struct tool *def, const struct report *rep, enum unit unit, int64_t held)
+static int64_t charge_of(const struct call_state *call, const struct report *rep, enum unit unit, int64_t held)
 {
 	switch (unit) {
 	case UNIT_MONEY:
-		return money_charge(def, rep, held);
+		return money_charge(call, rep, held);
 	case UNIT_TOKENS:
-		return token_charge(def, rep, held);
+		return token_charge(call, rep, held);
 	case UNIT_CALLS: /* never given back */
 	case UNIT_TIME:
 	case UNIT_COUNT:
@@ -113,10 +113,8 @@ int settle_charges(const struct policy *pol, const struct state *st, const struc
 	struct draw holds[PAWL_MAX_LEDGERS];
 	size_t n = state_holds(st, call->seq, holds, PAWL_LEN(holds));
 	bool late = call->settled != 0;
-	const struct tool *def;
 	int64_t held_money = 0, held_tokens = 0, new_money, new_tokens;
 
-	(void)tool_canonical(pol, call->tool, &def);
 	if (n > PAWL_LEN(holds))
 		n = PAWL_LEN(holds);
 	for (size_t i = 0; i < n; i++) {
@@ -131,9 +129,9 @@ int settle_charges(const struct policy *pol, const struct state *st, const struc
 
 	for (size_t i = 0; i < n; i++)
 		charges[i] =
-		    charge_row(pol, st, holds[i], charge_of(def, rep, holds[i].unit, holds[i].amount), late, now);
-	new_money = money_charge(def, rep, held_money);
-	new_tokens = token_charge(def, rep, held_tokens);
+		    charge_row(pol, st, holds[i], charge_of(call, rep, holds[i].unit, holds[i].amount), late, now);
+	new_money = money_charge(call, rep, held_money);
+	new_tokens = token_charge(call, rep, held_tokens);
 	ret->charges = charges;
 	ret->n_charges = n;
 	ret->charged_money = late ? max64(new_money - held_money, 0) : new_money;

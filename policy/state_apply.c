@@ -164,12 +164,14 @@ static void apply_review(struct state *st, uint32_t session, uint32_t call, cons
 	call_at(st, call)->live.card = h;
 }
 
-static void spend_card(struct state *st, uint32_t call, uint64_t card)
+static void spend_card(struct state *st, uint32_t call, const struct entry_decision *d)
 {
-	uint32_t h = find_card_id(st, card);
+	uint32_t h = find_card_id(st, d->spends);
 
 	card_at(st, h)->pub.spent_by = call_at(st, call)->seq;
 	card_mode(st, h, CARD_SPENT);
+	if (d->ends_cards)
+		cards_end(st, h, call_at(st, call)->seq);
 	call_at(st, call)->live.card = h;
 	call_at(st, call)->spent = true;
 }
@@ -191,7 +193,7 @@ static void apply_decision(struct state *st, const struct entry *e)
 		call_open(st, h);
 		exec_add(st, h, d);
 		if (d->spends)
-			spend_card(st, h, d->spends);
+			spend_card(st, h, d);
 	} else if (d->answer == VERDICT_REVIEW) {
 		apply_review(st, session, h, e);
 	}

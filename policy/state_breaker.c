@@ -49,6 +49,20 @@ const struct breaker_row *state_breaker_next(const struct state *st, uint32_t *a
 	return &break_at(st, h)->pub;
 }
 
+bool state_breaker_fits(const struct state *st, const struct breaker_row *key)
+{
+	size_t n = 0;
+
+	if (find_break(st, key))
+		return true;
+	for (uint32_t h = st->list.breaks_first; h && n < PAWL_MAX_NAMES; h = break_at(st, h)->next) {
+		const struct breaker_row *b = &break_at(st, h)->pub;
+
+		n += b->tool.n && b->scope == key->scope && b->session == key->session && str_eq(b->id, key->id) && str_eq(b->owner, key->owner);
+	}
+	return n < PAWL_MAX_NAMES;
+}
+
 const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n)
 {
 	*ret_n = 0;

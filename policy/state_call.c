@@ -59,9 +59,17 @@ static uint64_t card_of(const struct state *st, const struct call_row *c)
 	if (!c->reported)
 		return c->live.card ? card_at(st, c->live.card)->pub.id : 0;
 	for (uint32_t h = c->spent ? session_at(st, c->session_row)->cards : 0; h; h = card_at(st, h)->next)
-		if (card_at(st, h)->pub.spent_by == c->seq)
+		if (card_at(st, h)->pub.mode == CARD_SPENT && card_at(st, h)->pub.spent_by == c->seq)
 			return card_at(st, h)->pub.id;
 	return 0;
+}
+
+/* A fixed cost of 0 may have left no hold. */
+static int64_t price_of(const struct state *st, const struct call_row *c)
+{
+	uint32_t h = c->reported ? 0 : c->live.holds;
+
+	return c->priced && h && !hold_at(st, h)->ledger ? hold_at(st, h)->price : 0;
 }
 
 static const struct call_state *show(const struct state *st, uint32_t h, struct call_state *v)
@@ -80,6 +88,9 @@ static const struct call_state *show(const struct state *st, uint32_t h, struct 
 				  .kind = (enum call_kind)c->kind,
 				  .answer = (enum verdict)c->answer,
 				  .outcome = (enum outcome)c->outcome,
+				  .priced = c->priced,
+				  .refund = c->refund,
+				  .price = price_of(st, c),
 				  .lease_until = c->lease_until,
 				  .decided_ns = c->reported ? 0 : c->live.decided_ns };
 	if (c->reported) {
@@ -143,6 +154,8 @@ uint32_t call_add(struct state *st, uint32_t session, const struct entry *e)
 	c->answer = (unsigned)d->answer & 3;
 	c->kind = (unsigned)d->kind & 7;
 	c->polling = d->polling;
+	c->priced = d->has_price;
+	c->refund = d->refund;
 	c->claim = e->kind == ENTRY_CLAIM;
 	c->call_hash = d->call_hash;
 	c->key = first8(d->key);

@@ -101,7 +101,7 @@ uint32_t card_open(struct state *st, uint32_t session, const struct entry *e)
 	c->pub.tool = text_ref(st, d->tool);
 	memcpy(c->pub.token, d->card_token, sizeof(c->pub.token));
 	for (size_t i = 0; i < d->n_asks; i++)
-		c->pub.asks[i] = (struct ask){ d->asks[i].code, text_ref(st, d->asks[i].rule) };
+		c->pub.asks[i] = (struct ask){ d->asks[i].code, text_ref(st, d->asks[i].rule), d->asks[i].refers };
 	c->pub.n_asks = d->n_asks;
 	c->session_row = session;
 	c->next = s->cards;
@@ -141,6 +141,21 @@ void card_mode(struct state *st, uint32_t h, enum card_mode mode)
 	UNLINK(st, card, st->list.due_first, st->list.due_last, prev_due, next_due, c);
 	heap_remove(st, c->heap_at);
 	c->heap_at = 0;
+}
+
+/* What was asked about a call before it ran is answered by its running: two approvals of one call are not two executions. */
+void cards_end(struct state *st, uint32_t spent, uint64_t by)
+{
+	const struct card_row *one = card_at(st, spent);
+
+	for (uint32_t h = session_at(st, one->session_row)->cards; h; h = card_at(st, h)->next) {
+		struct card_row *c = card_at(st, h);
+
+		if (!card_waits(c) || memcmp(c->pub.token, one->pub.token, sizeof(c->pub.token)) != 0)
+			continue;
+		c->pub.spent_by = by;
+		card_mode(st, h, CARD_CLOSED);
+	}
 }
 
 void card_answered(struct state *st, uint32_t h, const struct entry_resolve *r)

@@ -79,6 +79,18 @@ struct str state_denied(const struct state *st, const struct session_state *who,
 	return h ? text_str(st, stick_at(st, h)->rule) : STR_NONE;
 }
 
+bool state_stick_fits(const struct state *st, struct str agent, struct str tool)
+{
+	uint32_t a = find_agent(st, agent);
+	size_t n = 0;
+
+	if (!a || stick_under(st, true, a, tool, text_hash(st, tool)))
+		return true;
+	for (uint32_t h = agent_at(st, a)->sticks; h && n < PAWL_MAX_NAMES; h = stick_at(st, h)->next)
+		n++;
+	return n < PAWL_MAX_NAMES;
+}
+
 bool state_denial_next(const struct state *st, const struct session_state *who, uint32_t *at, struct stick_fact *ret)
 {
 	uint32_t h = 0, n = 0, s, agent = find_agent(st, who->agent);

@@ -59,7 +59,7 @@ struct session_row {
 struct call_row {
 	uint64_t seq : 48, answer : 2, outcome : 3, kind : 3, keyed : 1 /* its idempotency key leads here */,
 	    reported : 1 /* the caller has said what it cost, in time or late */, polling : 1, claim : 1,
-	    spent : 1 /* an approved card was used up */;
+	    spent : 1 /* an approved card was used up */, priced : 1, refund : 1 /* the tool's, when this was decided */;
 	uint64_t settled : 48, count : 16; /* count: this execution and those before it with the same token, up to COUNT_MAX */
 	uint64_t call_hash, key, same;     /* key: first 64 bits; it is asked for together with call_hash only */
 	int64_t lease_until;
@@ -84,6 +84,7 @@ _Static_assert(sizeof(struct call_row) == 96, "the row that there are most of ha
 struct hold_row {
 	int64_t amount;      /* reserved; once settled: charged */
 	int64_t window_end;  /* of the window it was made in */
+	int64_t price;	     /* ledger 0: the fixed cost that was in force */
 	uint32_t ledger, next; /* ledger 0: money (amount) and tokens (window_end) that the life totals count; the first of its call */
 	uint16_t epoch;
 };
@@ -374,6 +375,7 @@ uint32_t card_open(struct state *st, uint32_t session, const struct entry *e);
 void card_join(struct state *st, uint32_t h, const struct entry_decision *d);
 void card_mode(struct state *st, uint32_t h, enum card_mode mode);
 void card_answered(struct state *st, uint32_t h, const struct entry_resolve *r);
+void cards_end(struct state *st, uint32_t spent, uint64_t by); /* the other cards of the same call: by has used one */
 void card_free(struct state *st, uint32_t h);
 
 /* ---- state_denial.c ---- */

@@ -87,6 +87,21 @@ bool state_ledger_next(const struct state *st, uint32_t *at, struct ledger_key *
 	return true;
 }
 
+bool state_ledger_fits(const struct state *st, const struct ledger_key *key)
+{
+	size_t n = 0;
+
+	if (find_ledger(st, key))
+		return true;
+	for (uint32_t h = st->list.shared; h && n < PAWL_MAX_NAMES; h = ledger_at(st, h)->next) {
+		struct ledger_key other = ledger_key_of(st, ledger_at(st, h));
+
+		other.tool = key->tool;
+		n += ledger_at(st, h)->tool && ledger_is_same(&other, key);
+	}
+	return n < PAWL_MAX_NAMES;
+}
+
 uint32_t ledger_holds(const struct state *st, const struct call_row *c)
 {
 	uint32_t h = c->live.holds;

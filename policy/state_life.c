@@ -37,6 +37,7 @@ uint32_t life_take(struct state *st, uint32_t call, const struct entry_decision 
 	h = pool_take(&st->holds);
 	hold_at(st, h)->amount = money;
 	hold_at(st, h)->window_end = tokens;
+	hold_at(st, h)->price = d->has_price ? d->price : 0;
 	return h;
 }
 

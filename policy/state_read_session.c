@@ -58,7 +58,7 @@ static bool card_fits(const struct bytes *b, const struct session_row *s, const 
 
 	if (p->id <= s->pub.id || p->mode >= CARD_MODE_COUNT || p->opened_ns > b->st->now || p->until < p->opened_ns)
 		return false;
-	if (p->mode == CARD_SPENT && (p->spent_by <= p->id || p->spent_by >= b->st->next_seq))
+	if ((p->mode == CARD_SPENT || p->spent_by) && (p->spent_by <= p->id || p->spent_by >= b->st->next_seq))
 		return false;
 	return !card_waits(c) || s->pub.end == SESSION_LIVE;
 }

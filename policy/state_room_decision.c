@@ -109,6 +109,8 @@ static int check_answer(const struct state *st, const struct entry *e, const str
 	case VERDICT_ALLOW:
 		if (d->lease_until < e->now || (d->card && d->card != d->spends))
 			return contradiction(e, err, "an allowed call with a card, or with a lease that is over");
+		if (d->has_price && (d->price < 0 || (d->price > 0 && (!d->cost_known || d->money < d->price))))
+			return contradiction(e, err, "an allowed call whose fixed cost is not among what it may cost");
 		r = check_draws(st, e, who, err);
 		return r < 0 || !d->spends ? r : check_spend(st, e, err);
 	case VERDICT_REVIEW:

@@ -122,13 +122,14 @@ static void card_asks(struct bytes *b, struct card_state *p)
 	for (size_t i = 0; i < p->n_asks; i++) {
 		p->asks[i].code = (enum reason_code)bytes_n(b, p->asks[i].code, REASON_COUNT - 1);
 		p->asks[i].rule = bytes_str(b, p->asks[i].rule, false);
+		p->asks[i].refers = bytes_n(b, p->asks[i].refers, SEQ_MAX);
 	}
 }
 
 void row_card(struct bytes *b, struct card_row *c, uint64_t *last)
 {
 	struct card_state *p = &c->pub;
-	uint64_t mode;
+	uint64_t mode, later;
 
 	p->id = bytes_below(b, p->id, last);
 	mode = bytes_n(b, (uint64_t)p->mode | (uint64_t)p->claim_only << 3, 15);
@@ -141,8 +142,10 @@ void row_card(struct bytes *b, struct card_row *c, uint64_t *last)
 	card_asks(b, p);
 	p->money = bytes_amount(b, p->money);
 	p->tokens = bytes_amount(b, p->tokens);
-	if (p->mode == CARD_SPENT)
-		p->spent_by = p->id + bytes_n(b, p->spent_by - p->id, SEQ_MAX - p->id);
+	if (p->mode == CARD_SPENT || p->mode == CARD_CLOSED) {
+		later = bytes_n(b, p->spent_by ? p->spent_by - p->id : 0, SEQ_MAX - p->id);
+		p->spent_by = later ? p->id + later : 0;
+	}
 	p->operator = bytes_str(b, p->operator, false);
 	p->reason = bytes_str(b, p->reason, false);
 }
@@ -160,9 +163,9 @@ void row_guard(struct bytes *b, struct guard_row *g)
 static void call_bits(struct bytes *b, struct call_row *c)
 {
 	uint64_t v = c->answer | (uint64_t)c->outcome << 2 | (uint64_t)c->keyed << 5 | (uint64_t)c->reported << 6 |
-		     (uint64_t)c->polling << 7 | (uint64_t)c->claim << 8 | (uint64_t)c->kind << 9;
+		     (uint64_t)c->polling << 7 | (uint64_t)c->claim << 8 | (uint64_t)c->kind << 9 | (uint64_t)c->priced << 12 | (uint64_t)c->refund << 13;
 
-	v = bytes_n(b, v, 0xfff);
+	v = bytes_n(b, v, 0x3fff);
 	c->answer = v & 3;
 	c->outcome = v >> 2 & 7;
 	c->keyed = v >> 5 & 1;
@@ -170,6 +173,8 @@ static void call_bits(struct bytes *b, struct call_row *c)
 	c->polling = v >> 7 & 1;
 	c->claim = v >> 8 & 1;
 	c->kind = v >> 9 & 7;
+	c->priced = v >> 12 & 1;
+	c->refund = v >> 13 & 1;
 }
 
 static void call_ran(struct bytes *b, struct call_row *c)
@@ -224,11 +229,12 @@ void row_call(struct bytes *b, struct call_row *c, uint64_t *last, uint64_t *car
 		*card = c->seq - bytes_n(b, c->seq - *card, c->seq);
 }
 
-/* What the life totals count for a call that nobody reported yet: money and tokens. */
+/* What the life totals count for a call that nobody reported yet: money and tokens; and its fixed cost. */
 void row_hold_life(struct bytes *b, struct hold_row *o)
 {
 	o->amount = bytes_amount(b, o->amount);
 	o->window_end = bytes_amount(b, o->window_end);
+	o->price = bytes_amount(b, o->price);
 }
 
 void row_hold(struct bytes *b, struct hold_row *o, struct hold_key *key)

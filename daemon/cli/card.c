@@ -299,6 +299,7 @@ static void show_why(struct page *pg, const struct json *card)
 			(void)bare(pg, ask, "rule", "rule ", &line);
 		else
 			(void)bare(pg, ask, "rule", ", rule ", &line);
+		(void)bare(pg, ask, "decision", ", of ", &line);
 		emit(pg, "", &line);
 	}
 }
@@ -320,6 +321,19 @@ static void show_before(struct page *pg, const struct json *card)
 	}
 	if (json_size(before) == 0)
 		card_line(pg->view, "before", STR("nothing: the session's first call"), pg->out);
+}
+
+struct card_amounts card_amounts(const struct json *card)
+{
+	struct card_amounts a = { .known = false };
+	struct str money = json_string(json_get(card, "money"));
+
+	if (!money.n || money.n >= sizeof(a.money) || json_kind(json_get(card, "tokens")) != JSON_KIND_INT)
+		return a;
+	memcpy(a.money, money.p, money.n);
+	a.tokens = json_int(json_get(card, "tokens"));
+	a.known = true;
+	return a;
 }
 
 static void show_who(struct page *pg, const struct json *card)

@@ -4,6 +4,7 @@
 #define PAWL_CARD_H
 #include "daemon/base/json.h"
 #include "daemon/cli/escape.h"
+#include "policy/money.h"
 
 struct card_view {
 	enum escape_mode mode;
@@ -18,6 +19,12 @@ struct card_view {
 /* "r_56" → 56; 0: not an id with that letter. A person may leave the letter out. */
 uint64_t card_id_parse(struct str s, char letter, bool by_hand);
 uint64_t card_id(const struct json *card); /* of its "review" */
+struct card_amounts { /* what the person who answers has seen of it */
+	bool known;
+	char money[MONEY_TEXT];
+	int64_t tokens;
+};
+struct card_amounts card_amounts(const struct json *card);
 /* "2026-11-29T18:41:10.123456789Z" → seconds, rounded down; 0: not a time. */
 int64_t card_time(struct str s);
 

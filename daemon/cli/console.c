@@ -9,6 +9,7 @@ struct seat {
 	uint64_t id;
 	bool tried, seen; /* its card was fetched; it was laid before the person */
 	bool listed;
+	struct card_amounts shown;
 	char tool[PAWL_MAX_TOOL + 1]; /* as the list names it, for prompts; a tool's name is plain or it is not shown */
 };
 
@@ -21,6 +22,7 @@ struct console {
 	const char *asking;            /* NULL, or the action whose reason is asked for */
 	uint64_t asking_id;
 	bool asking_tree;
+	struct card_amounts asking_shown; /* the card may have grown, or be gone, while the reason is typed */
 };
 
 int console_new(const struct card_view *view, bool can_answer, struct console **ret, struct pawl_error *err)
@@ -150,6 +152,7 @@ void console_card(struct console *c, uint64_t id, const struct json *card, struc
 	}
 	card_show(&c->view, card, out);
 	s->seen = true;
+	s->shown = card_amounts(card);
 	if (!c->current && !c->lost)
 		c->current = id;
 	if (c->current != id)
@@ -259,6 +262,7 @@ static void begin(struct console *c, const char *action, struct str rest, struct
 	c->asking = action;
 	c->asking_id = card;
 	c->asking_tree = tree.n != 0;
+	c->asking_shown = find(c, card)->shown;
 }
 
 static void reason(struct console *c, struct str line, struct console_order *ret, struct buf *out)
@@ -275,7 +279,9 @@ static void reason(struct console *c, struct str line, struct console_order *ret
 		    PAWL_MAX_TEXT);
 		return;
 	}
-	*ret = (struct console_order){ CONSOLE_ANSWER, c->asking_id, c->asking, c->asking_tree, line };
+	*ret = (struct console_order){ .what = CONSOLE_ANSWER, .id = c->asking_id, .action = c->asking, .tree = c->asking_tree, .reason = line };
+	if (strcmp(c->asking, "resume") == 0)
+		ret->shown = c->asking_shown;
 	c->asking = NULL;
 }
 

@@ -32,6 +32,7 @@ struct console_order {
 	const char *action; /* resume, skip, abort */
 	bool tree;
 	struct str reason; /* borrowed from the line */
+	struct card_amounts shown; /* resume */
 };
 /* One line without its \n. */
 void console_line(struct console *c, struct str line, struct console_order *ret, struct buf *out);

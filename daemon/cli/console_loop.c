@@ -117,7 +117,7 @@ static void answer(struct session *s, const struct console_order *o, struct buf 
 	struct buf outcome = BUF_MAX(8192);
 	struct pawl_error err = { .code = PAWL_OK };
 	struct json *reply = NULL;
-	int r = review_resolve(s->ask.socket, &s->ask.who, o->id, o->action, o->reason, o->tree, &reply, &err);
+	int r = review_resolve(s->ask.socket, &s->ask.who, o->id, o->action, o->reason, o->tree, &o->shown, &reply, &err);
 
 	if (r == 0) {
 		buf_printf(&outcome, "%s",

@@ -90,7 +90,7 @@ static int read_roster(struct roster *ro, struct pawl_error *err)
 			r = pawl_fail(err, PAWL_E_LIMIT, "%s/operators has more than %d keys: pawld will not read it",
 				      ro->dir, MAX_OPERATORS);
 		else if (fs_read(ro->fd, e->d_name, &text, &why) == 0)
-			row.good = vkey_parse(buf_str(&text), &row.key, NULL) == 0;
+			row.good = vkey_parse(buf_str(&text), &row.key, NULL) == 0 && strcmp(row.key.name, row.name) == 0;
 		if (r == 0)
 			ro->row[ro->n++] = row;
 		buf_done(&text);
@@ -161,6 +161,9 @@ static int other_use(const struct roster *ro, const char *name, const struct vke
 		if (ro->row[i].good && strcmp(ro->row[i].name, name) != 0 &&
 		    memcmp(ro->row[i].key.pub, key->pub, sizeof(key->pub)) == 0)
 			return pawl_fail(err, PAWL_E_KEY, "this key is enrolled as %s already", ro->row[i].name);
+	if (strcmp(key->name, name) != 0)
+		return pawl_fail(err, PAWL_E_KEY,
+				 "that key is another name's (what stands before its first '+'): enrol it under that one");
 	return 0;
 }
 
@@ -249,7 +252,7 @@ static int list(struct roster *ro, bool json, struct pawl_error *err)
 			if (row->good)
 				escape_text(&out, buf_str(&key), escape_mode_here(), 0, NULL);
 			else
-				buf_puts(&out, "! not a vkey line: pawld will read none of them");
+				buf_puts(&out, "! not the vkey line of that name: pawld will let nobody new in");
 			buf_putc(&out, '\n');
 		}
 		buf_done(&key);

@@ -34,13 +34,18 @@ int review_fetch(const char *socket, uint64_t id, struct buf *raw, struct json *
 }
 
 int review_resolve(const char *socket, const struct signer *who, uint64_t id, const char *action, struct str reason,
-		   bool tree, struct json **ret, struct pawl_error *err)
+		   bool tree, const struct card_amounts *shown, struct json **ret, struct pawl_error *err)
 {
 	PAWL_CLEANUP(buf_done) struct buf rq = REQUEST;
 
 	buf_printf(&rq, "{\"v\":1,\"op\":\"review.resolve\",\"review\":\"r_%llu\",\"action\":\"%s\",\"reason\":",
 		   (unsigned long long)id, action);
 	buf_json(&rq, reason.p ? reason : STR(""));
+	if (shown && shown->known) {
+		buf_puts(&rq, ",\"shown\":{\"money\":");
+		buf_json(&rq, str_of(shown->money));
+		buf_printf(&rq, ",\"tokens\":%lld}", (long long)shown->tokens);
+	}
 	buf_puts(&rq, tree ? ",\"tree\":true}" : "}");
 	return door_order(socket, who, buf_str(&rq), NULL, ret, err);
 }
@@ -214,7 +219,7 @@ int cli_answer(int argc, char **argv)
 		return ask_usage(stderr, usage, 2);
 	r = ask_unlock(&a, &err);
 	if (r == 0)
-		r = review_resolve(a.socket, &a.who, id, argv[0], a.reason, a.tree, &reply, &err);
+		r = review_resolve(a.socket, &a.who, id, argv[0], a.reason, a.tree, NULL, &reply, &err);
 	ask_done(&a);
 	if (r < 0)
 		return r == PAWL_E_CONFLICT ? too_late(&a, id, &err) : ask_fail(a.verb, &err);
@@ -325,22 +330,27 @@ static void problems(const struct json *list)
 int cli_reload(int argc, char **argv)
 {
 	static const char usage[] =
-	    "usage: pawl reload\n"
-	    "Has pawld read its policy file again. A file with an error changes nothing.\n\n" KEY_OPTIONS
+	    "usage: pawl reload [--reason TEXT]\n"
+	    "Has pawld read its policy file again. A file with an error changes nothing.\n\n"
+	    "  --reason TEXT kept in the log\n" KEY_OPTIONS
 	    "Exit status: 0 loaded, 1 not loaded or refused, 2 usage.\n";
+	PAWL_CLEANUP(buf_done) struct buf rq = REQUEST;
 	struct asking a = { .verb = argv[0] };
 	struct pawl_error err = { .code = PAWL_OK };
 	struct json *reply = NULL;
 	bool loaded;
 	int r, status = 0;
 
-	if (!ask_options(&a, argc, argv, ASK_KEY, usage, &status))
+	if (!ask_options(&a, argc, argv, ASK_KEY | ASK_REASON, usage, &status))
 		return status;
 	if (a.n_words)
 		return ask_usage(stderr, usage, 2);
+	buf_puts(&rq, "{\"v\":1,\"op\":\"policy.reload\"");
+	member(&rq, "reason", a.reason);
+	buf_putc(&rq, '}');
 	r = ask_unlock(&a, &err);
 	if (r == 0)
-		r = door_order(a.socket, &a.who, STR("{\"v\":1,\"op\":\"policy.reload\"}"), NULL, &reply, &err);
+		r = door_order(a.socket, &a.who, buf_str(&rq), NULL, &reply, &err);
 	ask_done(&a);
 	if (r < 0)
 		return ask_fail(a.verb, &err);

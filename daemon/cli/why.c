@@ -203,6 +203,8 @@ static void put_review(struct why *y, const struct entry *e, const struct card_s
 		key_text(b, "code", str_of(reason_name(c->asks[i].code)));
 		if (c->asks[i].rule.n)
 			key_text(b, "rule", c->asks[i].rule);
+		if (c->asks[i].refers)
+			key_id(b, "decision", 'd', c->asks[i].refers);
 		buf_putc(b, '}');
 	}
 	buf_puts(b, "]}");
@@ -277,6 +279,7 @@ static void review_lines(struct lines *l, const struct json *r)
 		line_label(l, i ? "" : "asks");
 		(void)line_value(l, "", json_at(asks, i), "code", "");
 		(void)line_value(l, " ", json_at(asks, i), "rule", "");
+		(void)line_value(l, ", ", json_at(asks, i), "decision", " may have run");
 		line_end(l);
 	}
 }

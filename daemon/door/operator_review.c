@@ -167,7 +167,8 @@ static bool signed_by(struct job *job, struct signed_by *ret, struct buf *out)
 int handle_resolve(struct job *job, struct buf *out)
 {
 	struct signed_by by;
-	struct resolve_args a = { .card = job->rq.review, .action = job->rq.by.action, .reason = job->rq.by.reason, .tree = job->rq.by.tree, .by = &by };
+	struct resolve_args a = { .card = job->rq.review, .action = job->rq.by.action, .reason = job->rq.by.reason, .tree = job->rq.by.tree,
+				  .has_shown = job->rq.by.has_shown, .shown_money = job->rq.by.shown_money, .shown_tokens = job->rq.by.shown_tokens, .by = &by };
 	struct refusal no;
 
 	if (!signed_by(job, &by, out))
@@ -214,5 +215,5 @@ int handle_reload(struct job *job, struct buf *out)
 	if (!signed_by(job, &by, out))
 		return 0;
 	oplog(OPLOG_INFO, "reload asked for by %.*s", STR_ARG(by.operator));
-	return daemon_reload(job->d, &job->problems, job, &no) < 0 ? refused(job, &no, out) : 1;
+	return daemon_reload(job->d, &job->problems, &(struct reload_order){ &by, job->rq.by.reason }, job, &no) < 0 ? refused(job, &no, out) : 1;
 }

@@ -96,6 +96,8 @@ void reply_asks(const struct ask *asks, size_t n, struct buf *out)
 		buf_puts(out, i ? ",{\"code\":" : "{\"code\":");
 		buf_json(out, str_of(reason_name(asks[i].code)));
 		reply_key_text(out, "rule", asks[i].rule);
+		if (asks[i].refers)
+			reply_key_id(out, "decision", 'd', asks[i].refers);
 		buf_putc(out, '}');
 	}
 	buf_putc(out, ']');

@@ -62,6 +62,8 @@ struct request_operator {
 	struct str reason;               /* may be empty; STR_NONE when absent */
 	bool tree;                       /* with all of the tree */
 	bool all;                        /* review.list: answered ones too */
+	bool has_shown;                  /* review.resolve: the amounts of the card that the person saw */
+	int64_t shown_money, shown_tokens;
 	struct str breaker, owner, tool; /* breaker.reset; tool as sent */
 };
 struct request { /* owns doc; all text is borrowed from it */

@@ -142,11 +142,16 @@ static const struct wire_field review_show_rows[] = { HEAD, REVIEW };
 static const char *const action_words[] = {
 	[RESOLVE_RESUME] = "resume", [RESOLVE_SKIP] = "skip", [RESOLVE_ABORT] = "abort"
 };
+static const struct wire_field shown_rows[] = {
+	{ ROW("money", MONEY, NEED), R(by.shown_money), NO_FLAG },
+	{ ROW("tokens", INT, NEED), R(by.shown_tokens), NO_FLAG, .max = WIRE_MAX_INT },
+};
 static const struct wire_field resolve_rows[] = {
 	SIGNED,
 	REVIEW,
 	{ ROW("action", WORD, NEED), R(by.action), NO_FLAG, .words = action_words, .n = PAWL_LEN(action_words) },
 	BECAUSE,
+	{ ROW("shown", OBJECT, MAY), FLAG(by.has_shown), ROWS(shown_rows) },
 	{ ROW("tree", BOOL, MAY), R(by.tree), NO_FLAG },
 };
 static const struct wire_field abort_rows[] = {
@@ -163,7 +168,7 @@ static const struct wire_field reset_rows[] = {
 	{ ROW("tool", TOOL, MAY), R(by.tool), NO_FLAG },
 	BECAUSE,
 };
-static const struct wire_field reload_rows[] = { SIGNED };
+static const struct wire_field reload_rows[] = { SIGNED, BECAUSE };
 
 #define OP(text, op, door, list)                                           \
 	{                                                                  \

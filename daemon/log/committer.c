@@ -4,7 +4,7 @@
  * Everything between threads passes under one mutex: `waiting` in, `done` out, `failed`. An item has all its memory
  * from committer_reserve(), so nothing after it can fail but the disk. Once failed, the thread touches neither journal
  * nor chain until committer_recover() clears the flag. */
-#include "daemon/log/committer.h"
+#include "daemon/log/committer_item.h"
 
 #include <sodium.h>
 
@@ -14,25 +14,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-struct item {
-	struct item *next;
-	uint64_t seq, tree;
-	void *cookie;
-	struct buf note;      /* the five lines, later the whole note */
-	size_t cost, prev_at; /* bytes counted against COMMIT_MAX_WAITING; where line 4 starts */
-	bool has_secret, last_resort, durable;
-	uint8_t secret[32];
-	char *value; /* attached; NULL: none */
-	size_t value_n;
-};
-struct list {
-	struct item *head, **end;
-};
-
 struct committer {
 	struct journal *journal;
 	const struct sign_key *key;
 	commit_put_secrets *put_secrets;
+	commit_drop_values *drop_values;
 	void *put_arg;
 	size_t max_queue;
 	char origin[PAWL_MAX_ORIGIN];
@@ -48,46 +34,12 @@ struct committer {
 	size_t undone;           /* pushed and not yet in `done` */
 	bool failed, stop;
 	struct pawl_error why;
+	uint64_t *drops, drop_after; /* committer_drop() */
+	size_t n_drops;
 	/* the thread's, or the owner's while failed: */
 	uint64_t next_seq;
 	uint8_t prev[32];
 };
-
-static void list_init(struct list *l)
-{
-	*l = (struct list){ NULL, NULL };
-}
-
-static void list_add(struct list *l, struct item *it)
-{
-	it->next = NULL;
-	if (l->head)
-		*l->end = it;
-	else
-		l->head = it;
-	l->end = &it->next;
-}
-
-static struct item *list_pop(struct list *l)
-{
-	struct item *it = l->head;
-
-	if (it)
-		l->head = it->next;
-	return it;
-}
-
-static void item_free(struct item *it)
-{
-	if (!it)
-		return;
-	sodium_memzero(it->secret, sizeof(it->secret));
-	buf_done(&it->note);
-	if (it->value)
-		sodium_memzero(it->value, it->value_n);
-	free(it->value);
-	free(it);
-}
 
 static void lock(const struct committer *c)
 {
@@ -203,6 +155,26 @@ static void finish(struct committer *c, struct list *from, bool durable)
 	}
 }
 
+/* Under lock. While entries wait only a great many are worth a sync that nobody has asked for. */
+static bool drops_due(const struct committer *c)
+{
+	return c->n_drops && !c->failed && c->next_seq >= c->drop_after && (!c->waiting.head || c->n_drops == COMMIT_MAX_DROPS);
+}
+
+/* Under lock, which it lets go in between. */
+static void drops_run(struct committer *c)
+{
+	uint64_t *seqs = c->drops;
+	size_t n = c->n_drops;
+
+	c->drops = NULL;
+	c->n_drops = 0;
+	unlock(c);
+	(void)c->drop_values(c->put_arg, seqs, n, NULL); /* the next start looks again */
+	free(seqs);
+	lock(c);
+}
+
 static void *committer_main(void *arg)
 {
 	struct committer *c = arg;
@@ -213,8 +185,12 @@ static void *committer_main(void *arg)
 		struct pawl_error err = { .code = PAWL_OK };
 		int r;
 
-		while (!c->waiting.head && !c->stop)
+		while (!c->waiting.head && !c->stop && !drops_due(c))
 			(void)pthread_cond_wait(&c->wake, c->lock);
+		if (drops_due(c)) {
+			drops_run(c);
+			continue;
+		}
 		if (!c->waiting.head)
 			break;
 		if (c->failed) {
@@ -229,6 +205,7 @@ static void *committer_main(void *arg)
 		if (r < 0) {
 			c->failed = true;
 			c->why = err;
+			c->n_drops = 0; /* what ended these cards may be among the entries that failed */
 		}
 		finish(c, &batch, r == 0);
 		if (r < 0)
@@ -270,6 +247,7 @@ int committer_new(const struct committer_config *cfg, struct committer **ret, st
 	c->journal = cfg->journal;
 	c->key = cfg->key;
 	c->put_secrets = cfg->put_secrets;
+	c->drop_values = cfg->drop_values;
 	c->put_arg = cfg->put_arg;
 	c->max_queue = cfg->max_queue ? cfg->max_queue : 4096;
 	memcpy(c->origin, cfg->origin.p, cfg->origin.n);
@@ -310,6 +288,7 @@ void committer_free(struct committer *c)
 	(void)pthread_cond_destroy(&c->wake);
 	(void)pthread_mutex_destroy(c->lock);
 	free(c->lock);
+	free(c->drops);
 	sodium_memzero(c, sizeof(*c));
 	free(c);
 }
@@ -412,6 +391,19 @@ void committer_push(struct committer *c, struct commit_slot *slot, uint64_t seq,
 	lock(c);
 	c->undone++;
 	list_add(&c->waiting, it);
+	(void)pthread_cond_signal(&c->wake);
+	unlock(c);
+}
+
+void committer_drop(struct committer *c, const uint64_t *seqs, size_t n, uint64_t after)
+{
+	lock(c);
+	if (c->drop_values && !c->drops)
+		c->drops = malloc(COMMIT_MAX_DROPS * sizeof(*c->drops));
+	for (size_t i = 0; c->drops && i < n && c->n_drops < COMMIT_MAX_DROPS; i++)
+		c->drops[c->n_drops++] = seqs[i];
+	if (after > c->drop_after)
+		c->drop_after = after;
 	(void)pthread_cond_signal(&c->wake);
 	unlock(c);
 }

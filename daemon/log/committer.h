@@ -20,6 +20,8 @@ struct private_row {
 typedef int commit_put_secrets(void *store, const struct private_row *rows, size_t n,
 			       struct pawl_error *err); /* durable on 0 */
 
+typedef int commit_drop_values(void *store, const uint64_t *seqs, size_t n, struct pawl_error *err);
+
 struct committer;
 struct committer_config {
 	struct journal *journal; /* borrowed; only the thread appends, journal_read() stays open to the owner */
@@ -29,6 +31,7 @@ struct committer_config {
 	uint8_t prev[32]; /* entry_hash() of the last entry, zeroes for none */
 	commit_put_secrets *
 	    put_secrets; /* private_put; called by the thread, synced before the entries. NULL: a secret is a failure */
+	commit_drop_values *drop_values; /* private_drop; called by the thread. NULL: nothing is ever dropped */
 	void *put_arg;   /* the struct private_store; only the thread writes to it after start */
 	size_t max_queue; /* entries reserved and not yet reaped; 0 = 4096 */
 };
@@ -50,6 +53,11 @@ PAWL_MUST_USE int committer_attach(struct commit_slot *slot, uint64_t tree, stru
  */
 void committer_push(struct committer *c, struct commit_slot *slot, uint64_t seq, struct str body, uint64_t tree,
 		    const uint8_t *secret, void *cookie);
+
+/* The values of these entries are not needed any more once the entries before `after` are durable: they are deleted behind whatever waits
+ * to be answered, many at a time. Forgotten where memory or the store fails, or the entries do: the next start looks again. */
+#define COMMIT_MAX_DROPS 4096u
+void committer_drop(struct committer *c, const uint64_t *seqs, size_t n, uint64_t after);
 
 int committer_fd(const struct committer *c); /* readable when results wait */
 struct commit_result {

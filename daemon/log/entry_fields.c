@@ -81,21 +81,20 @@ static const struct field start_rows[] = {
 	ENDS_WALL,
 };
 static const struct field stop_rows[] = {
-	ENDS_KIND,
-	ENDS_NOW,
-	ENDS_WALL,
-	{ FIELD("why", TEXT, ALWAYS, E(stop.why)) },
+	ENDS_KIND, ENDS_NOW, ENDS_WALL, { FIELD("why", TEXT, ALWAYS, E(stop.why)) },
 };
 static const struct field policy_rows[] = {
-	BUDGETS(policy.budgets),
-	CHANGES(policy.budgets),
+	BUDGETS(policy.budgets), CHANGES(policy.budgets),
 	{ FIELD("hash", TEXT, WHEN_SET, E(policy.hash)) },
-	ENDS_KIND,
+	{ FIELD("key", TEXT, WHEN_SET, E(policy.key)) }, ENDS_KIND,
 	{ FIELD("loaded", BOOL, ALWAYS, E(policy.loaded)) },
 	{ FIELD("message", TEXT, WHEN_SET, E(policy.message)) },
 	{ FIELD("name", TEXT, WHEN_SET, E(policy.name)) },
-	NO_BUDGETS(policy.budgets),
-	ENDS_NOW,
+	NO_BUDGETS(policy.budgets), ENDS_NOW,
+	{ FIELD("operator", TEXT, WHEN_SET, E(policy.operator)) },
+	{ FIELD("reason", TEXT, WHEN_SET, E(policy.reason)) },
+	{ FIELD("signature", HEX, WHEN_FLAG, E(policy.signature)), .flag = E(policy.ordered), .arg = 64 },
+	{ FIELD("signed", HEX, WHEN_FLAG, E(policy.signed_hash)), .flag = E(policy.ordered), .arg = 32 },
 	ENDS_WALL,
 };
 
@@ -166,8 +165,7 @@ static const struct field abort_rows[] = {
 	BREAKERS(session),
 	{ FIELD("hold_until", TIME, WHEN_SET, E(session.hold_until)) },
 	{ FIELD("key", TEXT, ALWAYS, E(session.key)) },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(session.operator)) },
 	{ FIELD("reason", TEXT, ALWAYS, E(session.reason)) },
 	{ FIELD("session", ID, ALWAYS, E(session.session)), .arg = 's' },
@@ -177,8 +175,7 @@ static const struct field abort_rows[] = {
 };
 static const struct field end_rows[] = {
 	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("session", ID, ALWAYS, E(session.session)), .arg = 's' },
 	ENDS_WALL,
 };
@@ -213,6 +210,7 @@ static const struct list path_list = { .fields = { path_rows, PAWL_LEN(path_rows
 				       .in_place = true };
 static const struct field ask_rows[] = {
 	{ FIELD("code", NAME, ALWAYS, offsetof(struct ask, code)), .more = &entry_reason_names },
+	{ FIELD("refers", ID, WHEN_SET, offsetof(struct ask, refers)), .arg = 'd' },
 	{ FIELD("rule", TEXT, WHEN_SET, offsetof(struct ask, rule)) },
 };
 static const struct list ask_list = { .fields = { ask_rows, PAWL_LEN(ask_rows) },
@@ -286,6 +284,7 @@ static const struct field decision_rows[] = {
 	{ FIELD("client", HEX, ALWAYS, E(decision.client)), .arg = 16 },
 	{ FIELD("currency", CURRENCY, WHEN_SET, E(decision.money_unit)) },
 	{ FIELD("draws", LIST, WHEN_SET, E(decision.draws)), .more = &draw_list },
+	{ FIELD("ends_cards", BOOL, WHEN_SET, E(decision.ends_cards)) },
 	{ FIELD("facts", OBJECT, WHEN_SET, 0), .more = FIELDS(fact_rows) },
 	{ FIELD("guard", OBJECT, WHEN_SET, 0), .more = FIELDS(guard_rows) },
 	{ FIELD("key", HEX, ALWAYS, E(decision.key)), .arg = 16 },
@@ -295,7 +294,9 @@ static const struct field decision_rows[] = {
 	{ FIELD("model", TEXT, WHEN_SET, E(decision.model)) },
 	ENDS_NOW,
 	{ FIELD("polling", BOOL, WHEN_SET, E(decision.polling)) },
+	{ FIELD("price", MONEY, WHEN_FLAG, E(decision.price)), .flag = E(decision.has_price) },
 	{ FIELD("reason", OBJECT, ALWAYS, 0), .more = FIELDS(reason_rows) },
+	{ FIELD("refund", BOOL, WHEN_SET, E(decision.refund)) },
 	{ FIELD("repeat", HEX, WHEN_FLAG, E(decision.repeat)), .flag = E(decision.has_repeat), .arg = 16 },
 	{ FIELD("root", ID, ALWAYS, E(decision.root)), .arg = 's' },
 	{ FIELD("rules", OBJECT, WHEN_SET, 0), .more = FIELDS(rule_rows) },
@@ -386,9 +387,7 @@ static const struct field timeout_rows[] = {
 };
 static const struct field throttle_rows[] = {
 	{ FIELD("agent", TEXT, ALWAYS, E(throttle.agent)) },
-	{ FIELD("count", INT, ALWAYS, E(throttle.count)) },
-	ENDS_KIND,
-	ENDS_NOW,
+	{ FIELD("count", INT, ALWAYS, E(throttle.count)) }, ENDS_KIND, ENDS_NOW,
 	{ FIELD("session", ID, WHEN_SET, E(throttle.session)), .arg = 's' },
 	ENDS_WALL,
 };
@@ -418,8 +417,7 @@ static const struct field resolve_rows[] = {
 	{ FIELD("grants", LIST, WHEN_SET, E(resolve.grants)), .more = &grant_list },
 	{ FIELD("hold_until", TIME, WHEN_SET, E(resolve.hold_until)) },
 	{ FIELD("key", TEXT, ALWAYS, E(resolve.key)) },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(resolve.operator)) },
 	{ FIELD("reason", TEXT, ALWAYS, E(resolve.reason)) },
 	{ FIELD("session", ID, ALWAYS, E(resolve.session)), .arg = 's' },
@@ -430,8 +428,7 @@ static const struct field resolve_rows[] = {
 static const struct field card_close_rows[] = {
 	{ FIELD("action", NAME, ALWAYS, E(resolve.action)), .more = &entry_answer_names },
 	{ FIELD("card", ID, ALWAYS, E(resolve.card)), .arg = 'r' },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("reason", TEXT, WHEN_SET, E(resolve.reason)) },
 	{ FIELD("session", ID, ALWAYS, E(resolve.session)), .arg = 's' },
 	ENDS_WALL,
@@ -439,8 +436,7 @@ static const struct field card_close_rows[] = {
 static const struct field reset_rows[] = {
 	{ FIELD("breaker", OBJECT, ALWAYS, E(breaker.row)), .more = FIELDS(breaker_rows) },
 	{ FIELD("key", TEXT, ALWAYS, E(breaker.key)) },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(breaker.operator)) },
 	{ FIELD("reason", TEXT, ALWAYS, E(breaker.reason)) },
 	{ FIELD("signature", HEX, ALWAYS, E(breaker.signature)), .arg = 64 },
@@ -450,8 +446,7 @@ static const struct field reset_rows[] = {
 static const struct field key_rows[] = {
 	{ FIELD("enrolled", BOOL, ALWAYS, E(key.enrolled)) },
 	{ FIELD("key", TEXT, ALWAYS, E(key.key)) },
-	ENDS_KIND,
-	ENDS_NOW,
+	ENDS_KIND, ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(key.operator)) },
 	ENDS_WALL,
 };

@@ -24,7 +24,7 @@
 
 struct private_store {
 	sqlite3 *db;
-	sqlite3_stmt *put, *put_value;
+	sqlite3_stmt *put, *put_value, *drop;
 	char file[128]; /* for messages; may be cut */
 };
 
@@ -173,6 +173,8 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO value(seq, tree, bytes) VALUES(?1, ?2, ?3)", -1,
 					SQLITE_PREPARE_PERSISTENT, &ps->put_value, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(ps->db, "DELETE FROM value WHERE seq = ?1", -1, SQLITE_PREPARE_PERSISTENT, &ps->drop, NULL);
 	return rc == SQLITE_OK ? 0 : db_fail(ps, rc, "set-up", err);
 }
 
@@ -204,6 +206,7 @@ void private_close(struct private_store *ps)
 		return;
 	(void)sqlite3_finalize(ps->put);
 	(void)sqlite3_finalize(ps->put_value);
+	(void)sqlite3_finalize(ps->drop);
 	(void)sqlite3_close(ps->db);
 	free(ps);
 }
@@ -247,6 +250,35 @@ int private_put(void *store, const struct private_row *rows, size_t n, struct pa
 		rc = sqlite3_exec(ps->db, "COMMIT", NULL, NULL, NULL);
 	if (rc != SQLITE_OK) {
 		r = db_fail(ps, rc, "write", err);
+		roll_back(ps);
+	}
+	return r;
+}
+
+static int drop_one(struct private_store *ps, uint64_t seq)
+{
+	int rc, reset;
+
+	if (seq > INT64_MAX)
+		return SQLITE_OK; /* no row lies there */
+	rc = sqlite3_bind_int64(ps->drop, 1, (sqlite3_int64)seq);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(ps->drop);
+	reset = sqlite3_reset(ps->drop);
+	return rc == SQLITE_DONE ? reset : rc;
+}
+
+int private_drop(void *store, const uint64_t *seqs, size_t n, struct pawl_error *err)
+{
+	struct private_store *ps = store;
+	int rc = sqlite3_exec(ps->db, "BEGIN IMMEDIATE", NULL, NULL, NULL), r = 0;
+
+	for (size_t i = 0; rc == SQLITE_OK && i < n; i++)
+		rc = drop_one(ps, seqs[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(ps->db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK) {
+		r = db_fail(ps, rc, "delete", err);
 		roll_back(ps);
 	}
 	return r;

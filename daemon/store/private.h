@@ -11,6 +11,8 @@ void private_close(struct private_store *ps); /* accepts NULL */
 /* Replaces rows with the same tree: a sequence that was never answered may come again. Durable on 0.
  * store is a struct private_store: the shape is commit_put_secrets. */
 PAWL_MUST_USE int private_put(void *store, const struct private_row *rows, size_t n, struct pawl_error *err);
+/* Deletes the values of these entries, all or none; what is not there is no fault. The shape is commit_drop_values. */
+PAWL_MUST_USE int private_drop(void *store, const uint64_t *seqs, size_t n, struct pawl_error *err);
 /* Every row, in order of tree. Rows above next_seq were never answered: private_open()'s caller drops them with
  * private_trim(). */
 /* private_each() gives secrets, private_values() values, in order of (tree) or (seq). */

@@ -60,6 +60,10 @@ struct entry_policy {
 	bool loaded;
 	struct str name, hash, message; /* message: the first error of a refused file, or "" */
 	struct entry_budgets budgets;	/* loaded */
+	bool ordered;			/* an operator asked for it; else a signal, or the log is open again */
+	struct str operator, key, reason;
+	uint8_t signed_hash[32]; /* SHA-256 of the bytes that the operator signed */
+	uint8_t signature[64];
 };
 
 enum session_action { SESSION_OPEN, SESSION_CLOSE, SESSION_STALE, SESSION_ABORT /* with its descendants; open holds settle */, SESSION_ACTION_COUNT };
@@ -113,6 +117,7 @@ struct entry_decision {
 	struct ask asks[PAWL_MAX_ASKS]; /* review: what the card asks */
 	size_t n_asks;
 	uint64_t spends;	/* allow: the approved card that is used up */
+	bool ends_cards;	/* and with it every other card of this very call that waits or holds an approval */
 	const struct breaker_row *breakers; /* as they are after this entry */
 	size_t n_breakers;
 	bool has_guard_money;	/* the (session, tool) limits in force after this call; fixed by every answer */
@@ -121,7 +126,9 @@ struct entry_decision {
 	size_t n_sticks;
 	uint8_t trips[PAWL_MAX_PERIOD][16];
 	size_t n_trips;
-	bool polling;		/* of the tool, when this execution was decided */
+	bool polling;		/* of the tool, when this execution was decided; so are the next two */
+	bool has_price, refund; /* allow: a fixed `cost` a call; what did not run gives its reservation back */
+	int64_t price;
 	enum outcome settled;	/* already_settled: how the earlier call ended, else NONE */
 	bool has_settled_result;
 	uint8_t settled_result[32];

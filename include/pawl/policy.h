@@ -136,6 +136,7 @@ struct policy {
 	struct review_rules reviews;
 	struct session_caps sessions;
 	struct rate_limit limits;
+	bool agent_sticks;     /* some deny rule is `sticky: agent` */
 	struct name_index *index;
 	void *arena; /* all of the above; compile.c's business */
 };
@@ -292,6 +293,7 @@ struct stick_fact { /* a denial that is remembered */
 struct ask { /* one reason for which a person is asked */
 	enum reason_code code;
 	struct str rule;
+	uint64_t refers; /* in_doubt: the decision that may have run; a yes to it says nothing of another */
 };
 
 /* A breaker's row after this entry, whole: state_apply() needs no policy to follow it. */

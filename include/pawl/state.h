@@ -80,6 +80,8 @@ struct call_state {
 	uint8_t settle_same[16]; /* zero until the caller has reported, in time or late */
 	enum verdict answer;
 	enum outcome outcome; /* NONE while open; EXPIRED when nobody reported: the lease ran out, or the session ended first */
+	bool priced, refund; /* the tool's fixed cost and `refund` when the call was allowed: a reload changes neither */
+	int64_t price;	     /* zero once it is reported */
 	int64_t lease_until; /* of an allowed call */
 	int64_t decided_ns;  /* zero once it is reported */
 };
@@ -115,6 +117,12 @@ struct str state_denied(const struct state *st, const struct session_state *who,
 /* Every denial that binds the session; after = 0 first, *at moves on. false at the end. */
 bool state_denial_next(const struct state *st, const struct session_state *who, uint32_t *at, struct stick_fact *ret);
 
+/* Rows that outlive their session, one for each tool: is there this one, or room for it? Of those that differ from it by the tool alone
+ * PAWL_MAX_NAMES are kept. Of a stick: any denial of this tool to the agent. */
+bool state_ledger_fits(const struct state *st, const struct ledger_key *key);
+bool state_breaker_fits(const struct state *st, const struct breaker_row *key);
+bool state_stick_fits(const struct state *st, struct str agent, struct str tool);
+
 struct guard_state { /* a client's own limits for (session, tool), as the first call fixed and later ones tightened them */
 	bool has_money;
 	int64_t money, repeat;
@@ -132,7 +140,7 @@ struct card_state {
 	size_t n_asks;
 	int64_t money, tokens;	 /* the largest amounts of the calls that joined */
 	bool claim_only;	 /* a caller stopped waiting for it: an equal decide does not spend the approval */
-	uint64_t spent_by;	 /* the decision that used the approval */
+	uint64_t spent_by;	 /* the decision that used the approval; closed: that used the approval of another card of this call */
 	struct str operator, reason; /* who answered, and why */
 };
 /* The newest card of (session, tool, canonical args), in any mode; cards live as long as their session is kept. */

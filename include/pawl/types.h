@@ -31,6 +31,7 @@
 #define PAWL_MAX_DEPTH_TREE 8		     /* sessions above one another; count */
 #define PAWL_MAX_LEDGERS (PAWL_MAX_BUDGETS * 4 + 8) /* ledgers one call can draw from; count */
 #define PAWL_MAX_WINDOW 1000		     /* executions a loop rule looks back; count */
+#define PAWL_MAX_NAMES 1024	     /* tools that a budget, a breaker or an agent's denials remember beyond a session; count */
 #define PAWL_MAX_STICKS 8	     /* deny rules that one call can make stick; count */
 #define PAWL_MAX_PERIOD 8	     /* the longest cycle that is looked for; executions */
 #define PAWL_MAX_ASKS 8		     /* review reasons of one call; count */

@@ -53,6 +53,26 @@ def test_u06_second_writer_is_refused(daemon):
     assert daemon.verify("--at-least", f"{seq}:{digest}").returncode == 0
 
 
+# ---- what a person was shown
+
+def test_arguments_of_ended_cards_do_not_outlive_a_kill(daemon):
+    """They are stored for as long as a card can be shown or claimed; whatever a kill left behind is gone after the next start."""
+    store = daemon.dir / "state" / "private.sqlite"
+    waits, ends = daemon.session(), daemon.session()
+    assert waits.decide("held", {"iban": "DE00WAITS"}, money="0")["verdict"] == "review"
+    assert ends.decide("held", {"iban": "DE00ENDED"}, money="0")["verdict"] == "review"
+    ends.close()
+    assert b"DE00ENDED" in store.read_bytes() and b"DE00WAITS" in store.read_bytes()
+    daemon.kill()
+    daemon.start()
+    assert b"DE00ENDED" not in store.read_bytes() and b"DE00WAITS" in store.read_bytes()
+    assert [c["tool"] for c in daemon.ask_operator("review.list")["reviews"]] == ["held"]
+    waits.stream.close()
+    waits.stream = daemon.door()
+    waits.close()
+    until("a running pawld drops them too", lambda: b"DE00WAITS" not in store.read_bytes(), 30)
+
+
 # ---- U03, S12
 
 def key_file(d: Live):

@@ -37,7 +37,7 @@ def test_help(verb, person):
     ("resume",), ("resume", "s_1"), ("resume", "r_0"), ("resume", "r_1x"), ("resume", "r_1", "r_2"), ("resume", "r_1", "--tree"), ("skip", "r_1", "--all"),
     ("resume", "r_1", "--reason", "a\x1bb"), ("resume", "r_1", "--reason", "x" * 257), ("abort", "r_1", "--json"),
     ("session", "abort"), ("session", "abort", "r_1"), ("session", "s_1"), ("breaker", "reset"), ("breaker", "reset", "b", "--session", "r_1"),
-    ("breaker", "reset", "b\n"), ("reload", "x"), ("reload", "--reason", "x"), ("console", "x"), ("console", "--reason", "x"),
+    ("breaker", "reset", "b\n"), ("reload", "x"), ("reload", "--reason", "a\x1bb"), ("console", "x"), ("console", "--reason", "x"),
 ])
 def test_usage(words, person):
     done = person.run(*words)
@@ -203,7 +203,9 @@ def test_operator_refusals(person):
     person.ok("operator", "add", "anna", anna)
     person.ok("operator", "add", "anna", anna)  # again is no fault
     rows = [
-        (("anna", other), b"another key"),
+        (("anna", person.ok("key", "new", "--no-passphrase", "--name", "anna", "--out", str(person.home / "anna2")).strip()), b"another key"),
+        (("anna", other), b"another name"),
+        (("bob", other), b"another name"),
         (("bob", anna), b"enrolled as anna"),
         (("bob", (live_dir / "entry.vkey").read_text().strip()), b"signs the log"),
         (("bob", (person.home / "other").read_text().strip()), b"secret key"),

@@ -204,7 +204,8 @@ static inline void text_of_judgement(const struct judgement *j, struct buf *b)
 	for (size_t i = 0; i < j->n_trips; i++)
 		buf_add(b, j->trips[i], 16);
 	for (size_t i = 0; i < j->n_asks; i++)
-		buf_printf(b, "%s %.*s|", reason_name(j->asks[i].code), STR_ARG(j->asks[i].rule));
+		buf_printf(b, "%s %.*s %llu|", reason_name(j->asks[i].code), STR_ARG(j->asks[i].rule),
+			   (unsigned long long)j->asks[i].refers);
 	for (size_t i = 0; i < j->n_breakers; i++) {
 		const struct breaker_row *r = &j->breakers[i];
 

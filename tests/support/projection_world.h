@@ -111,7 +111,7 @@ static inline uint64_t give_review(struct world *w, uint64_t session, uint64_t c
 	e.decision.why = (struct reason){ .code = REASON_REVIEW_REQUIRED, .rule = STR("r2") };
 	e.decision.cost_known = true;
 	e.decision.money = money;
-	e.decision.asks[0] = (struct ask){ REASON_REVIEW_REQUIRED, STR("r2") };
+	e.decision.asks[0] = (struct ask){ .code = REASON_REVIEW_REQUIRED, .rule = STR("r2") };
 	e.decision.n_asks = 1;
 	give(w, &e);
 	return e.seq;

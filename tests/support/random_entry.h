@@ -208,8 +208,9 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 	e->card_until = dice_moment(d);
 	e->n_asks = dice_size(d, PAWL_MAX_ASKS);
 	for (size_t i = 0; i < e->n_asks; i++)
-		e->asks[i] = (struct ask){ dice_below(d, REASON_COUNT), dice_maybe(d) };
+		e->asks[i] = (struct ask){ dice_below(d, REASON_COUNT), dice_maybe(d), dice_coin(d) ? dice_some_id(d) : 0 };
 	e->spends = dice_coin(d) ? dice_some_id(d) : 0;
+	e->ends_cards = dice_coin(d);
 	e->n_breakers = some_breakers(d, &e->breakers);
 	e->n_sticks = dice_size(d, PAWL_MAX_STICKS);
 	for (size_t i = 0; i < e->n_sticks; i++)
@@ -217,6 +218,9 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 	e->n_trips = dice_size(d, PAWL_MAX_PERIOD);
 	dice_bytes(d, e->trips, e->n_trips * sizeof(e->trips[0]));
 	e->polling = dice_coin(d);
+	e->has_price = dice_coin(d);
+	e->price = e->has_price ? dice_below(d, 1000) : 0;
+	e->refund = dice_coin(d);
 	e->has_guard_money = dice_coin(d);
 	e->guard_money = dice_amount(d);
 	e->guard_repeat = dice_coin(d) ? dice_amount(d) : 0;
@@ -305,7 +309,15 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 		e->stop.why = dice_word(d);
 		return;
 	case ENTRY_POLICY:
-		e->policy = (struct entry_policy){ dice_coin(d), dice_maybe(d), dice_maybe(d), dice_maybe(d), some_budgets(d) };
+		e->policy = (struct entry_policy){ .loaded = dice_coin(d), .name = dice_maybe(d), .hash = dice_maybe(d), .message = dice_maybe(d),
+						   .budgets = some_budgets(d), .ordered = dice_coin(d) };
+		if (e->policy.ordered) {
+			e->policy.operator = dice_maybe(d);
+			e->policy.key = dice_maybe(d);
+			e->policy.reason = dice_maybe(d);
+			dice_bytes(d, e->policy.signed_hash, 32);
+			dice_bytes(d, e->policy.signature, 64);
+		}
 		return;
 	case ENTRY_SESSION:
 		some_session(d, e);

@@ -93,8 +93,8 @@ static inline void random_memory(struct log *l, struct entry_decision *d)
 		d->sticks[i] = (struct stick_fact){ how[roll(l, 3)], roll(l, 2) ? STR("t") : STR("another.tool"),
 						    roll(l, 2) ? STR("no-way") : STR("no-exec") };
 	d->n_asks = d->answer == VERDICT_REVIEW ? 1 + roll(l, 2) : 0;
-	d->asks[0] = (struct ask){ REASON_RULE, STR("ask-first") };
-	d->asks[1] = (struct ask){ REASON_BUDGET, STR("run") };
+	d->asks[0] = (struct ask){ .code = REASON_RULE, .rule = STR("ask-first") };
+	d->asks[1] = (struct ask){ .code = REASON_BUDGET, .rule = STR("run") };
 	d->money = (int64_t)roll(l, 100);
 }
 

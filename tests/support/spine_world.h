@@ -29,6 +29,7 @@ static const char policy_text[] = "pawl: 1\nname: spine\ncurrency: USD\ndefault:
 
 struct disk { /* fails the call it is told to */
 	int writes_left, syncs_left; /* -1: never fails */
+	bool full;		     /* what is allocated can be written, and no more can be had */
 };
 
 static inline int64_t disk_pwrite(void *arg, int fd, const void *p, size_t n, int64_t off)
@@ -63,7 +64,10 @@ static inline int disk_fsync(void *arg, int fd)
 
 static inline int disk_fallocate(void *arg, int fd, int64_t off, int64_t len)
 {
-	(void)arg;
+	if (((struct disk *)arg)->full) {
+		errno = ENOSPC;
+		return -1;
+	}
 	return posix_fallocate(fd, off, len) == 0 ? 0 : -1;
 }
 
@@ -234,7 +238,7 @@ static inline int make_world_with(void **state, struct world like)
 	*w = like;
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/pawl-spine-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
-	w->disk = (struct disk){ -1, -1 };
+	w->disk = (struct disk){ -1, -1, false };
 	w->io = (struct journal_io){ .pwrite = disk_pwrite, .fdatasync = disk_fdatasync, .fsync = disk_fsync, .fallocate = disk_fallocate, .arg = &w->disk };
 	w->now = 1000 * NS_PER_SEC;
 	w->clock = (struct clock){ .read_boot = world_boot, .read_wall = world_wall, .arg = w };
@@ -253,7 +257,7 @@ static inline int make_world_with(void **state, struct world like)
 	}
 	{
 		struct committer_config cc = { .journal = w->journal, .key = w->key, .origin = STR("example.com/spine"),
-					       .put_secrets = private_put, .put_arg = w->priv };
+					       .put_secrets = private_put, .drop_values = private_drop, .put_arg = w->priv };
 
 		assert_int_equal(committer_new(&cc, &w->committer, &err), 0);
 	}

@@ -22,7 +22,33 @@ struct world {
 	int slow_us; /* a sync takes so long */
 
 	unsigned syncs_at_put;
+	unsigned drops;
+	uint64_t dropped[8];
+	size_t n_dropped;
 };
+
+static int w_drop(void *arg, const uint64_t *seqs, size_t n, struct pawl_error *err)
+{
+	struct world *w = arg;
+
+	(void)err;
+	(void)pthread_mutex_lock(&w->lock);
+	w->drops++;
+	for (size_t i = 0; i < n && w->n_dropped < PAWL_LEN(w->dropped); i++)
+		w->dropped[w->n_dropped++] = seqs[i];
+	(void)pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+static size_t dropped(struct world *w)
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&w->lock);
+	n = w->n_dropped;
+	(void)pthread_mutex_unlock(&w->lock);
+	return n;
+}
 
 static int w_fdatasync(void *arg, int fd)
 {
@@ -65,7 +91,7 @@ static void start(struct world *w, size_t max_queue)
 				       journal_io_real.fallocate, w };
 	const struct journal_config jc = { .dir = dir, .origin = STR(FX_ORIGIN), .segment_bytes = 1u << 20, .io = &io };
 	struct committer_config cc = {
-		.key = key, .origin = STR(FX_ORIGIN), .put_secrets = w_put, .put_arg = w, .max_queue = max_queue
+		.key = key, .origin = STR(FX_ORIGIN), .put_secrets = w_put, .drop_values = w_drop, .put_arg = w, .max_queue = max_queue
 	};
 	struct journal_recovery rec;
 	struct pawl_error err;
@@ -180,6 +206,61 @@ static void test_free_commits(void **state)
 	stop(&w);
 	expect_log(300);
 	committer_free(NULL);
+}
+
+static void wait_for_drops(struct world *w, size_t n)
+{
+	for (int i = 0; i < 10000 && dropped(w) < n; i++)
+		(void)usleep(1000);
+	assert_int_equal(dropped(w), n);
+}
+
+/* Values go when what ended their cards is durable, and not before; what failed ends nothing. */
+static void test_drops(void **state)
+{
+	struct pawl_error err;
+	struct world w;
+
+	(void)state;
+	start(&w, 0);
+	committer_drop(w.c, (const uint64_t[]){ 70, 71 }, 2, 2);
+	assert_int_equal(push(&w, 0, false, false, &err), 0);
+	reap(&w, 0, 1, 1);
+	(void)usleep(20000);
+	assert_int_equal(dropped(&w), 0); /* entry 1 is not there yet */
+	assert_int_equal(push(&w, 1, false, false, &err), 0);
+	reap(&w, 1, 1, 1);
+	wait_for_drops(&w, 2);
+	assert_int_equal(w.drops, 1); /* both at once */
+	assert_true(w.dropped[0] == 70 && w.dropped[1] == 71);
+	committer_drop(w.c, (const uint64_t[]){ 72 }, 1, 2); /* nobody has to push for it */
+	wait_for_drops(&w, 3);
+	committer_drop(w.c, (const uint64_t[]){ 73 }, 1, 3);
+	w.fail_sync = w.syncs + 1;
+	assert_int_equal(push(&w, 2, false, false, &err), 0);
+	reap(&w, 2, 1, 0);
+	(void)usleep(20000);
+	assert_int_equal(dropped(&w), 3);
+	committer_drop(w.c, (const uint64_t[]){ 74 }, 1, 2); /* while it is closed */
+	stop(&w);
+	assert_int_equal(w.n_dropped, 3);
+}
+
+/* A stop does what is due; a great many do not grow without end. */
+static void test_drops_at_the_end(void **state)
+{
+	static const uint64_t many[COMMIT_MAX_DROPS + 1];
+	struct world w;
+
+	(void)state;
+	start(&w, 0);
+	committer_drop(w.c, many, PAWL_LEN(many), 1); /* never due */
+	stop(&w);
+	assert_int_equal(w.drops, 0);
+	start(&w, 0);
+	committer_drop(w.c, (const uint64_t[]){ 5 }, 1, 0);
+	stop(&w);
+	assert_int_equal(w.n_dropped, 1);
 }
 
 static void test_secrets_first(void **state)
@@ -437,6 +518,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_and_batches),  cmocka_unit_test(test_free_commits),
+		cmocka_unit_test(test_drops),
+		cmocka_unit_test(test_drops_at_the_end),
 		cmocka_unit_test(test_secrets_first),      cmocka_unit_test(test_failure_and_recovery),
 		cmocka_unit_test(test_push_after_failure), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_every_malloc),       cmocka_unit_test(test_restart),

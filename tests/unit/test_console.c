@@ -190,6 +190,40 @@ static void step(struct desk *d, const char *s)
 		console_answered(d->c, id, *s != '=', *s == '!' ? STR("done") : STR("NOT answered"), &d->out);
 }
 
+static void card_now(struct desk *d, const char *money)
+{
+	char text[256];
+	struct json *doc;
+
+	(void)snprintf(text, sizeof(text), "{\"review\":\"r_56\",\"state\":\"pending\",\"tool\":\"t\",\"args\":\"{}\",\"money\":\"%s\",\"tokens\":7}", money);
+	doc = parse(text);
+	console_card(d->c, 56, doc, &d->out);
+	json_free(doc);
+}
+
+/* The amounts that lay before the person when they chose go along with a yes, whatever the card has grown to since. */
+static void test_a_yes_says_what_was_shown(void **state)
+{
+	struct desk d;
+
+	(void)state;
+	open_desk(&d, true);
+	waiting(&d, "56"); /* a card without amounts */
+	type(&d, "r");
+	type(&d, "");
+	assert_true(d.order.what == CONSOLE_ANSWER && !d.order.shown.known);
+	card_now(&d, "0.2");
+	type(&d, "r");
+	card_now(&d, "0.9");
+	type(&d, "fine");
+	assert_true(d.order.what == CONSOLE_ANSWER && d.order.shown.known && d.order.shown.tokens == 7);
+	assert_string_equal(d.order.shown.money, "0.2");
+	type(&d, "s");
+	type(&d, "");
+	assert_true(d.order.what == CONSOLE_ANSWER && !d.order.shown.known); /* a no is one to any amount */
+	close_desk(&d);
+}
+
 static void test_scripts(void **state)
 {
 	(void)state;
@@ -506,7 +540,7 @@ static void test_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_scripts),      cmocka_unit_test(test_watch_only), cmocka_unit_test(test_prompt),
+		cmocka_unit_test(test_a_yes_says_what_was_shown), cmocka_unit_test(test_scripts),      cmocka_unit_test(test_watch_only), cmocka_unit_test(test_prompt),
 		cmocka_unit_test(test_many),         cmocka_unit_test(test_cards),      cmocka_unit_test(test_long),
 		cmocka_unit_test(test_many_members), cmocka_unit_test(test_rows),       cmocka_unit_test(test_time),
 	};

@@ -147,6 +147,12 @@ static const struct {
 		       .fallback = { "deny", 4 }, .judge = 1, .probes_text = { "{}", 2 } } } },
 	{ "policy", "{\"hash\":\"ab\",\"kind\":\"policy\",\"loaded\":false,\"message\":\"a.yaml:1:2: no\"," NOW ENDS,
 	  { .kind = ENTRY_POLICY, .policy = { .hash = { "ab", 2 }, .message = { "a.yaml:1:2: no", 14 } } } },
+	{ "reload by an operator",
+	  "{\"key\":\"ann+00\",\"kind\":\"policy\",\"loaded\":true,\"no_budgets\":true," NOW ",\"operator\":\"ann\",\"reason\":\"new limits\",\"signature\":"
+	  "\"02" ZEROES_31 ZEROES_32 "\",\"signed\":\"01" ZEROES_31 "\"" ENDS,
+	  { .kind = ENTRY_POLICY,
+	    .policy = { .loaded = true, .budgets.none = true, .ordered = true, .operator = { "ann", 3 }, .key = { "ann+00", 6 },
+			.reason = { "new limits", 10 }, .signed_hash = { 1 }, .signature = { 2 } } } },
 	{ "close", "{\"action\":\"close\",\"kind\":\"session\"," NOW ",\"session\":\"s_3\"" ENDS,
 	  { .kind = ENTRY_SESSION, .session = { .action = SESSION_CLOSE, .session = 3 } } },
 	{ "open",
@@ -249,16 +255,16 @@ static const struct breaker_row golden_breaker = { .id = { "web", 3 }, .scope = 
 static const char decision_text[] =
 	"{\"args_mac\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"breakers\":[{\"denies\":[\"" DAY "\"],"
 	"\"generation\":1,\"id\":\"web\",\"mode\":\"half_open\",\"owner\":\"local\",\"probe\":\"d_9\",\"scope\":\"agent\"}],\"call\":\"c-17\","
-	"\"call_hash\":\"000000000000002a\",\"call_kind\":\"llm\",\"call_reused\":true,\"card\":{\"asks\":[{\"code\":\"loop_repeat\"},"
+	"\"call_hash\":\"000000000000002a\",\"call_kind\":\"llm\",\"call_reused\":true,\"card\":{\"asks\":[{\"code\":\"in_doubt\",\"refers\":\"d_7\"},"
 	"{\"code\":\"rule\",\"rule\":\"writes\"}],\"id\":\"r_9\",\"until\":\"" DAY "\"},"
 	"\"card_token\":\"00000000000000000000000000000000\",\"client\":\"00000000000000000000000000000000\",\"currency\":\"USD\","
 	"\"draws\":[{\"amount\":\"0.002\",\"budget\":\"run\",\"granted\":\"1\",\"limit\":\"5\",\"scope\":\"session\",\"session\":\"s_7\","
 	"\"unit\":\"USD\",\"used\":\"4\"},{\"amount\":\"1\",\"budget\":\"searches\",\"limit\":\"30\",\"owner\":\"local\",\"reset_at\":\"" DAY "\","
-	"\"scope\":\"agent\",\"tool\":\"web.search\",\"unit\":\"calls\",\"used\":\"3\"}],\"facts\":{\"money\":\"0.002\",\"paths\":[{\"field\":\"args.path\","
+	"\"scope\":\"agent\",\"tool\":\"web.search\",\"unit\":\"calls\",\"used\":\"3\"}],\"ends_cards\":true,\"facts\":{\"money\":\"0.002\",\"paths\":[{\"field\":\"args.path\","
 	"\"resolved\":true}],\"tokens\":1200},\"guard\":{\"money\":\"0.5\",\"repeat\":3},\"key\":\"00000000000000000000000000000000\","
-	"\"kind\":\"decision\",\"lease_until\":\"" DAY "\",\"limits_ignored\":true,\"model\":\"gpt-5\"," NOW ",\"polling\":true,\"reason\":{\"code\":\"budget\","
+	"\"kind\":\"decision\",\"lease_until\":\"" DAY "\",\"limits_ignored\":true,\"model\":\"gpt-5\"," NOW ",\"polling\":true,\"price\":\"0.001\",\"reason\":{\"code\":\"budget\","
 	"\"counter\":\"4.999\",\"limit\":\"5\",\"message\":\"run has\\n0.001\",\"refers\":\"d_4\",\"retry_after\":\"1500ms\",\"rule\":\"run\","
-	"\"unit\":\"USD\"},\"repeat\":\"00000000000000000000000000000000\",\"root\":\"s_7\",\"rules\":{\"allow\":\"reading\",\"deny_failed\":true},"
+	"\"unit\":\"USD\"},\"refund\":true,\"repeat\":\"00000000000000000000000000000000\",\"root\":\"s_7\",\"rules\":{\"allow\":\"reading\",\"deny_failed\":true},"
 	"\"same\":\"00000000000000000000000000000000\",\"session\":\"s_7\",\"settled\":{\"outcome\":\"expired\",\"result\":"
 	"\"0000000000000000000000000000000000000000000000000000000000000000\"},\"spends\":\"r_8\",\"sticks\":[{\"how\":\"tree\","
 	"\"rule\":\"no-net\",\"tool\":\"net\"}],\"tool\":\"web.search\",\"trips\":[\"00000000000000000000000000000000\","
@@ -276,7 +282,7 @@ static struct entry golden_decision(void)
 			      .why = { .code = REASON_BUDGET, .rule = STR("run"), .message = "run has\n0.001", .has_numbers = true,
 				       .counter = 4999000000, .limit = 5 * MONEY_PER_UNIT, .retry_after_ns = 1500000000, .refers = 4 },
 			      .money_unit = STR("USD"), .draws = golden_draws, .n_draws = 2, .lease_until = DAY_NS, .card = 9, .card_until = DAY_NS,
-			      .asks = { { REASON_LOOP_REPEAT, STR_NONE }, { REASON_RULE, STR("writes") } }, .n_asks = 2, .spends = 8, .polling = true,
+			      .asks = { { REASON_IN_DOUBT, STR_NONE, 7 }, { .code = REASON_RULE, .rule = STR("writes") } }, .n_asks = 2, .spends = 8, .ends_cards = true, .polling = true, .has_price = true, .price = 1000000, .refund = true,
 			      .breakers = &golden_breaker, .n_breakers = 1, .sticks = { { STICK_TREE, STR("net"), STR("no-net") } }, .n_sticks = 1,
 			      .trips = { { 0 }, { 7 } }, .n_trips = 2,
 			      .has_guard_money = true, .guard_money = 500000000, .guard_repeat = 3, .settled = OUTCOME_EXPIRED,
@@ -397,7 +403,7 @@ static const struct {
 	{ "\"call_hash\":\"000000000000002a\"", "\"call_hash\":\"000000000000002A\"" },
 	{ "\"call_hash\":\"000000000000002a\"", "\"call_hash\":\"2a\"" },
 	{ "\"guard\":{\"money\":\"0.5\",\"repeat\":3}", "\"guard\":{}" },
-	{ "\"card\":{\"asks\":[{\"code\":\"loop_repeat\"},{\"code\":\"rule\",\"rule\":\"writes\"}],\"id\":\"r_9\",", "\"card\":{" },
+	{ "\"card\":{\"asks\":[{\"code\":\"in_doubt\",\"refers\":\"d_7\"},{\"code\":\"rule\",\"rule\":\"writes\"}],\"id\":\"r_9\",", "\"card\":{" },
 	{ "\"id\":\"r_9\",\"until\":\"" DAY "\"}", "\"id\":\"r_9\"}" },
 	{ "\"tokens\":1200}", "\"tokens\":1200,\"tokens\":1200}" },
 	{ "\"draws\":[{", "\"draws\":[],\"x\":[{" },
@@ -414,7 +420,10 @@ static const struct {
 	{ "\"denies\":[\"" DAY "\"]", "\"denies\":[1]" },
 	{ "\"denies\":[\"" DAY "\"]", "\"denies\":[\"" DAY "\",]" },
 	{ "\"trips\":[\"00000000000000000000000000000000\"", "\"trips\":[\"0000000000000000000000000000000\"" },
-	{ "\"code\":\"loop_repeat\"", "\"code\":\"loop\"" },
+	{ "\"code\":\"in_doubt\"", "\"code\":\"doubt\"" },
+	{ "\"refers\":\"d_7\"", "\"refers\":\"r_7\"" },
+	{ "\"price\":\"0.001\"", "\"price\":0.001" },
+	{ "\"ends_cards\":true", "\"ends_cards\":false" },
 	{ "\"spends\":\"r_8\"", "\"spends\":\"d_8\"" },
 	{ "\"reset_at\":\"" DAY "\"", "\"reset_at\":null" },
 };
@@ -459,7 +468,7 @@ static void test_bounds(void **state)
 	assert_false(buf_ok(&out));
 	free(many);
 	buf_reset(&out);
-	e = golden[4].e;
+	e = golden[5].e;
 	e.seq = 7;
 	entry_render(&e, &out);
 	assert_int_equal(entry_parse(buf_str(&out), 7, &p, NULL), 0);
@@ -678,7 +687,7 @@ static void test_amounts(void **state)
 /* Every allocation fails once: nothing is handed out and nothing leaks. */
 static void test_no_memory(void **state)
 {
-	const char *texts[] = { decision_text, golden[1].text, golden[4].text };
+	const char *texts[] = { decision_text, golden[1].text, golden[5].text };
 
 	(void)state;
 	for (size_t i = 0; i < PAWL_LEN(texts); i++)

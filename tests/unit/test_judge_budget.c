@@ -230,6 +230,42 @@ static const struct script window_scripts[] = {
 	      .says = "run has 1 USD left of 1 USD; this call needs 1.1" } } },
 };
 
+/* What a reload says of a tool is for the calls that are allowed after it. */
+#define TOOLS(tools) "pawl: 1\nname: t\n" tools "rules: [{id: any, allow: ['*']}]\nbudgets: {run: {per: session, limit: 9 USD}}\n...\n"
+#define LEFT(left) { ASK, .tool = "y", .money = "9.5", .want = D, .code = REASON_BUDGET, .says = "run has " left " USD left of 9 USD; this call needs 9.5" }
+static const struct script price_scripts[] = {
+	{ "a fixed cost that a reload lowered",
+	  TOOLS("tools: {x: {cost: 2 USD}}\n"),
+	  { { ASK, .tool = "x", .want = A }, { RELOAD, .policy = TOOLS("tools: {x: {cost: 1 USD}}\n") }, { SETTLE, .money = "0.5" }, LEFT("7") } },
+	{ "that it took away",
+	  TOOLS("tools: {x: {cost: 2 USD}}\n"),
+	  { { ASK, .tool = "x", .want = A }, { RELOAD, .policy = TOOLS("") }, { SETTLE, .money = "0.5" }, LEFT("7") } },
+	{ "that it raised",
+	  TOOLS("tools: {x: {cost: 2 USD}}\n"),
+	  { { ASK, .tool = "x", .want = A }, { RELOAD, .policy = TOOLS("tools: {x: {cost: 3 USD}}\n") }, { SETTLE, .money = "0" }, LEFT("7") } },
+	{ "that it set",
+	  TOOLS(""),
+	  { { ASK, .tool = "x", .money = "2", .want = A }, { RELOAD, .policy = TOOLS("tools: {x: {cost: 3 USD}}\n") }, { SETTLE, .money = "1" }, LEFT("8") } },
+	{ "that was nothing",
+	  TOOLS("tools: {x: {cost: 0 USD}}\n"),
+	  { { ASK, .tool = "x", .want = A }, { RELOAD, .policy = TOOLS("tools: {x: {cost: 3 USD}}\n") }, { SETTLE, .money = "0.5" }, LEFT("8.5") } },
+	{ "below the estimate: the cost, not the estimate",
+	  TOOLS("tools: {x: {cost: 2 USD}}\n"),
+	  { { ASK, .tool = "x", .money = "4", .want = A }, { RELOAD, .policy = TOOLS("") }, { SETTLE, .money = "0.5" }, LEFT("7") } },
+	{ "reported when its lease was over: charged in full already",
+	  TOOLS("tools: {x: {cost: 2 USD}}\n"),
+	  { { ASK, .tool = "x", .want = A }, { RELOAD, .policy = TOOLS("") }, { .op = EXPIRE }, { SETTLE, .money = "0.5" }, LEFT("7") } },
+	{ "what a reload refunds it did not refund then",
+	  TOOLS(""),
+	  { { ASK, .tool = "x", .money = "2", .want = A },
+	    { RELOAD, .policy = TOOLS("tools: {x: {refund: true}}\n") },
+	    { SETTLE, .outcome = OUTCOME_CANCELLED },
+	    LEFT("7") } },
+	{ "and the other way round",
+	  TOOLS("tools: {x: {refund: true}}\n"),
+	  { { ASK, .tool = "x", .money = "2", .want = A }, { RELOAD, .policy = TOOLS("") }, { SETTLE, .outcome = OUTCOME_CANCELLED }, LEFT("9") } },
+};
+
 static const struct script tree_scripts[] = {
 	{ "B20 a child draws from every ledger above it",
 	  RUN("limit: 1 USD"),
@@ -262,6 +298,12 @@ static void test_windows(void **state)
 {
 	(void)state;
 	run(window_scripts, PAWL_LEN(window_scripts));
+}
+
+static void test_prices(void **state)
+{
+	(void)state;
+	run(price_scripts, PAWL_LEN(price_scripts));
 }
 
 static void test_trees(void **state)
@@ -335,7 +377,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_budgets), cmocka_unit_test(test_windows),     cmocka_unit_test(test_trees),
-		cmocka_unit_test(test_share),   cmocka_unit_test(test_b09_numbers),
+		cmocka_unit_test(test_share),   cmocka_unit_test(test_b09_numbers), cmocka_unit_test(test_prices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

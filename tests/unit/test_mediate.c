@@ -205,7 +205,7 @@ static void test_disk_fails(void **state)
 			w->now += NS_PER_SEC;
 			(void)mediate_tick(&w->m, clock_now(&w->clock));
 			run_until_owed_nothing(w);
-			w->disk = (struct disk){ -1, -1 };
+			w->disk = (struct disk){ -1, -1, false };
 			w->now += NS_PER_SEC;
 			(void)mediate_tick(&w->m, clock_now(&w->clock));
 			run_until_owed_nothing(w);
@@ -228,6 +228,44 @@ static void test_disk_fails(void **state)
 				run_until_owed_nothing(w);
 			}
 		}
+}
+
+/* The room that is kept for a full disk is for endings: an orderly stop is in the log, and what ran before it is all there. */
+static void test_a_full_disk_takes_a_stop(void **state)
+{
+	struct world *w = *state;
+	struct buf note = BUF_MAX(PAWL_MAX_NOTE);
+	struct pawl_error err;
+	struct refusal no;
+	char call[16], args[32];
+	struct got g;
+	uint64_t seq;
+	int n = 0;
+
+	w->disk.full = true;
+	do {
+		(void)snprintf(call, sizeof(call), "c%d", n);
+		(void)snprintf(args, sizeof(args), "{\"n\":%d}", n);
+		assert_true(++n < 2000);
+		g = ask(w, (struct asked){ .tool = "free", .call = call, .args = args });
+	} while (!g.refused);
+	assert_int_equal(g.no, REASON_LOG_UNAVAILABLE);
+	assert_false(w->m.open);
+	assert_true(n > 20); /* what was allocated was used */
+	w->now += NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_false(w->m.open); /* nobody made room */
+	seq = w->m.durable;
+	mediate_last_resort(&w->m);
+	assert_true(w->m.open);
+	assert_int_equal(mediate_stop(&w->m, STR("told to stop"), &no), 0);
+	run_until_owed_nothing(w);
+	assert_int_equal(w->m.durable, seq + 1);
+	assert_int_equal(journal_read(w->journal, seq, &note, &err), 0);
+	assert_non_null(memmem(note.p, note.n, "\"kind\":\"stop\"", 13));
+	buf_done(&note);
+	assert_states_equal(w);
 }
 
 /* An answer that shows the state leaves when what it shows is on disk, and never when that did not get there. */
@@ -346,6 +384,58 @@ static void test_resume_once(void **state)
 	assert_states_equal(w);
 }
 
+static int note_value(void *arg, const struct private_row *row, struct pawl_error *err)
+{
+	uint64_t *seen = arg;
+
+	(void)err;
+	for (size_t i = 0; i < 8; i++)
+		if (!seen[i]) {
+			seen[i] = row->seq;
+			break;
+		}
+	return 0;
+}
+
+/* The store's values by card, once no more than `want` are left. */
+static void wait_for_values(struct world *w, uint64_t seen[static 8], size_t want)
+{
+	struct pawl_error err;
+
+	for (int i = 0; i < 10000; i++) {
+		memset(seen, 0, 8 * sizeof(seen[0]));
+		assert_int_equal(private_values(w->priv, note_value, seen, &err), 0);
+		if (!seen[want])
+			return;
+		(void)usleep(1000);
+	}
+	fail_msg("r_%llu's arguments stay", (unsigned long long)seen[want]);
+}
+
+/* Arguments are private: they are stored for as long as a card may show them, or an approval be judged again, and no longer. */
+static void test_arguments_go(void **state)
+{
+	struct world *w = *state;
+	uint64_t seen[8], spent, waits, yes;
+
+	spent = ask(w, (struct asked){ .tool = "pay", .call = "p1", .args = "{\"n\":1}" }).card;
+	waits = ask(w, (struct asked){ .tool = "pay", .call = "p2", .args = "{\"n\":2}" }).card;
+	yes = ask(w, (struct asked){ .tool = "pay", .call = "p3", .args = "{\"n\":3}" }).card;
+	assert_false(resolve(w, spent, RESOLVE_RESUME).refused);
+	assert_false(resolve(w, yes, RESOLVE_RESUME).refused);
+	assert_int_equal(claim(w, spent, "pay", "{\"n\":1}", "p1").kind, ENTRY_CLAIM);
+	w->now += 11 * NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	wait_for_values(w, seen, 2);
+	assert_true(seen[0] == waits && seen[1] == yes);
+	assert_true(reviews_args(w->reviews, waits).n && reviews_args(w->reviews, yes).n && !reviews_args(w->reviews, spent).n);
+	assert_false(resolve(w, waits, RESOLVE_ABORT).refused); /* the session is over: so is all that it asked */
+	w->now += 11 * NS_PER_SEC;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	wait_for_values(w, seen, 0);
+	assert_states_equal(w);
+}
+
 static void test_resume_spent_by_decide(void **state)
 {
 	struct world *w = *state;
@@ -375,6 +465,44 @@ static void test_skip_and_abort(void **state)
 	assert_int_equal(open_session(w).no, REASON_SESSION_ABORTED);		      /* abort_hold */
 	w->now += 61 * NS_PER_SEC;
 	assert_false(open_session(w).refused);
+	assert_states_equal(w);
+}
+
+/* A person who saw 0.2 has not said yes to 0.9: the card grew between the look and the answer. */
+static void test_a_yes_to_what_was_shown(void **state)
+{
+	static const struct {
+		int64_t money, tokens;
+		bool refused;
+	} rows[] = { { CENT(89), 100, true }, { CENT(90), 99, true }, { 0, 0, true }, { CENT(90), 100, false } };
+	struct world *w = *state;
+	struct got card = ask(w, (struct asked){ .tool = "pay", .call = "p1" });
+	struct refusal no;
+
+	{
+		struct request_call rq = { .kind = CALL_TOOL, .tool = STR("pay"), .call = STR("p2"), .has_money = true, .money = CENT(90), .has_tokens = true, .tokens = 100 };
+		struct decide_args d = { w->session, w->token, &rq };
+		struct json *args = NULL;
+		struct got g = { 0 };
+
+		assert_int_equal(json_parse(STR("{}"), 32, &args, NULL), 0);
+		rq.args = args;
+		memset(rq.client, 1, sizeof(rq.client));
+		assert_int_equal(mediate_decide(&w->m, &d, &g, &no), 0);
+		run_until_owed_nothing(w);
+		assert_int_equal(g.card, card.card);
+		json_free(args);
+	}
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct resolve_args a = { .card = card.card, .action = RESOLVE_RESUME, .has_shown = true, .shown_money = rows[i].money, .shown_tokens = rows[i].tokens, .by = &anna };
+		struct got g = { 0 };
+
+		assert_int_equal(mediate_resolve(&w->m, &a, &g, &no) < 0, rows[i].refused);
+		if (rows[i].refused)
+			assert_int_equal(no.code, REASON_REVIEW_REQUIRED);
+		run_until_owed_nothing(w);
+		assert_int_equal(state_card_by_id(w->m.state, card.card)->mode, rows[i].refused ? CARD_PENDING : CARD_RESUMED);
+	}
 	assert_states_equal(w);
 }
 
@@ -513,6 +641,7 @@ int main(void)
 		ROW(test_disk_fails),	    ROW(test_shown_when_durable), ROW(test_review_card),   ROW(test_batch),
 		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
 		ROW(test_child),	    ROW(test_no_after_yes),  ROW(test_probe_is_no_hostage),
+		ROW(test_arguments_go),  ROW(test_a_full_disk_takes_a_stop), ROW(test_a_yes_to_what_was_shown),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("mediate", tests, NULL, NULL);

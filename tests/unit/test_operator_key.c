@@ -128,7 +128,7 @@ static void a_nonce_is_good_once_and_for_a_minute(void **state)
 		operators_nonce(ops, T0, nonce, &expires);
 		assert_int_equal(expires, T0 + OPERATOR_NONCE_NS);
 		assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0 + rows[i].later), rows[i].want);
-		assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0), PAWL_E_AUTH); /* used, or tried too late */
+		assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0 + rows[i].later), PAWL_E_AUTH); /* used, or too late */
 	}
 	memset(nonce, 0, sizeof(nonce));
 	assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", 0), PAWL_E_AUTH); /* what an empty slot holds */
@@ -136,13 +136,51 @@ static void a_nonce_is_good_once_and_for_a_minute(void **state)
 	folder_done(&f);
 }
 
-static void the_oldest_nonce_makes_room(void **state)
+/* Whoever can open the door may ask for nonces, and send what it signs with a key of its own: neither spoils another's. */
+static void nobody_spoils_anothers_nonce(void **state)
+{
+	struct person anna = person_new("anna"), mallory = person_new("anna");
+	struct folder f = folder_new();
+	struct operators *ops, *after;
+	struct told told;
+	uint8_t mine[32], other[32], bent[32];
+	int64_t expires;
+
+	(void)state;
+	enrol(&f, "anna.vkey", &anna);
+	assert_int_equal(operators_new(&ops, NULL), 0);
+	assert_int_equal(operators_new(&after, NULL), 0);
+	assert_int_equal(load(ops, &f, &told), 0);
+	assert_int_equal(load(after, &f, &told), 0);
+	operators_nonce(ops, T0, mine, &expires);
+	for (int i = 0; i < 10000; i++)
+		operators_nonce(ops, T0, other, &expires);
+	for (int i = 0; i < 300; i++) {
+		operators_nonce(ops, T0, other, &expires);
+		assert_int_equal(present(ops, "anna", other, &mallory, PREFIX "{}", T0), PAWL_E_AUTH);
+	}
+	assert_int_equal(present(ops, "anna", mine, &mallory, PREFIX "{}", T0), PAWL_E_AUTH); /* also over this very one */
+	for (size_t i = 0; i < sizeof(mine); i++) { /* no byte of it may differ: not the time, not the proof */
+		memcpy(bent, mine, sizeof(bent));
+		bent[i] ^= 1;
+		assert_int_equal(present(ops, "anna", bent, &anna, PREFIX "{}", T0), PAWL_E_AUTH);
+	}
+	assert_int_equal(present(after, "anna", mine, &anna, PREFIX "{}", T0), PAWL_E_AUTH); /* another process's */
+	assert_int_equal(present(ops, "anna", mine, &anna, PREFIX "{}", T0), 0);
+	assert_int_equal(present(ops, "anna", mine, &anna, PREFIX "{}", T0), PAWL_E_AUTH);
+	operators_free(after);
+	operators_free(ops);
+	folder_done(&f);
+}
+
+/* Used ones are remembered as long as they could be used again: rather none more than one twice. */
+static void a_full_minute_takes_no_more(void **state)
 {
 	struct person anna = person_new("anna");
 	struct folder f = folder_new();
 	struct operators *ops;
 	struct told told;
-	uint8_t first[32], second[32], other[32];
+	uint8_t first[32], nonce[32];
 	int64_t expires;
 
 	(void)state;
@@ -150,11 +188,16 @@ static void the_oldest_nonce_makes_room(void **state)
 	assert_int_equal(operators_new(&ops, NULL), 0);
 	assert_int_equal(load(ops, &f, &told), 0);
 	operators_nonce(ops, T0, first, &expires);
-	operators_nonce(ops, T0, second, &expires);
-	for (int i = 0; i < OPERATOR_NONCES - 1; i++)
-		operators_nonce(ops, T0, other, &expires);
-	assert_int_equal(present(ops, "anna", first, &anna, PREFIX "{}", T0), PAWL_E_AUTH);
-	assert_int_equal(present(ops, "anna", second, &anna, PREFIX "{}", T0), 0);
+	assert_int_equal(present(ops, "anna", first, &anna, PREFIX "{}", T0), 0);
+	for (int i = 1; i < OPERATOR_USED; i++) {
+		operators_nonce(ops, T0 + 1, nonce, &expires);
+		assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0 + 1), 0);
+	}
+	operators_nonce(ops, T0 + 1, nonce, &expires);
+	assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0 + 1), PAWL_E_AUTH);
+	assert_int_equal(present(ops, "anna", first, &anna, PREFIX "{}", T0 + 1), PAWL_E_AUTH);
+	assert_int_equal(present(ops, "anna", nonce, &anna, PREFIX "{}", T0 + OPERATOR_NONCE_NS), 0); /* the first one's place is free */
+	assert_int_equal(present(ops, "anna", first, &anna, PREFIX "{}", T0 + OPERATOR_NONCE_NS), PAWL_E_AUTH);
 	operators_free(ops);
 	folder_done(&f);
 }
@@ -248,12 +291,39 @@ static void a_revoked_key_is_gone_and_a_bad_file_changes_nothing(void **state)
 	folder_done(&f);
 }
 
+/* Else the log would say that anna answered, with ben's signature. */
+static void a_key_is_its_names_own(void **state)
+{
+	static const char *const files[] = { "anna.vkey", "Ben.vkey", "be.vkey", "benn.vkey" };
+	struct person ben = person_new("ben");
+	struct operators *ops;
+	struct told told;
+
+	(void)state;
+	assert_int_equal(operators_new(&ops, NULL), 0);
+	for (size_t i = 0; i < PAWL_LEN(files); i++) {
+		struct folder f = folder_new();
+		struct pawl_error err = { .code = PAWL_OK };
+
+		enrol(&f, files[i], &ben);
+		told = (struct told){ 0, 0 };
+		assert_int_equal(operators_load(ops, f.dir, tell, &told, &err), PAWL_E_KEY);
+		assert_non_null(strstr(err.msg, files[i]));
+		assert_non_null(strstr(err.msg, "the key inside is ben's"));
+		assert_int_equal(told.enrolled + (int)operators_count(ops), 0);
+		folder_done(&f);
+	}
+	operators_free(ops);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_nonce_is_good_once_and_for_a_minute),
-		cmocka_unit_test(the_oldest_nonce_makes_room),
+		cmocka_unit_test(nobody_spoils_anothers_nonce),
+		cmocka_unit_test(a_full_minute_takes_no_more),
 		cmocka_unit_test(only_the_key_of_that_name_over_that_text),
+		cmocka_unit_test(a_key_is_its_names_own),
 		cmocka_unit_test(a_revoked_key_is_gone_and_a_bad_file_changes_nothing),
 	};
 

@@ -143,6 +143,45 @@ static void test_values(void **state)
 	private_close(ps);
 }
 
+static bool file_has(const char *what)
+{
+	static char bytes[1 << 20];
+	FILE *f = fopen(path, "rb");
+	size_t n, len = strlen(what);
+
+	assert_non_null(f);
+	n = fread(bytes, 1, sizeof(bytes), f);
+	assert_int_equal(fclose(f), 0);
+	for (size_t i = 0; i + len <= n; i++)
+		if (memcmp(bytes + i, what, len) == 0)
+			return true;
+	return false;
+}
+
+/* What is dropped is overwritten, not only unlinked; the rest stays. */
+static void test_drop(void **state)
+{
+	struct private_row rows[] = { { .tree = 1, .seq = 5, .value = STR("{\"amount\":1111}") },
+				      { .tree = 1, .seq = 6, .value = STR("{\"amount\":2222}") },
+				      { .tree = 2, .seq = 9, .value = STR("{\"amount\":3333}") } };
+	const uint64_t gone[] = { 9, 5, 7, UINT64_MAX };
+	struct private_store *ps = open_good();
+	struct values v = { 0 };
+	struct pawl_error err;
+
+	(void)state;
+	assert_int_equal(private_put(ps, rows, 3, &err), 0);
+	assert_true(file_has("1111") && file_has("2222") && file_has("3333"));
+	assert_int_equal(private_drop(ps, gone, 0, &err), 0);
+	assert_int_equal(private_drop(ps, gone, 4, &err), 0);
+	assert_false(file_has("1111") || file_has("3333"));
+	assert_int_equal(private_values(ps, note_value, &v, &err), 0);
+	assert_int_equal(v.n, 1);
+	assert_string_equal(v.last, "1:{\"amount\":2222}");
+	assert_int_equal(private_trim(ps, 0, &err), 0);
+	private_close(ps);
+}
+
 /* Start and stop write down how long the log is. */
 static void test_mark(void **state)
 {
@@ -334,7 +373,7 @@ static void test_damaged(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values), cmocka_unit_test(test_mark), cmocka_unit_test(test_rows),          cmocka_unit_test(test_visit_stops),
+		cmocka_unit_test(test_values), cmocka_unit_test(test_drop), cmocka_unit_test(test_mark), cmocka_unit_test(test_rows),          cmocka_unit_test(test_visit_stops),
 		cmocka_unit_test(test_secure_delete), cmocka_unit_test(test_full),
 		cmocka_unit_test(test_second_opener), cmocka_unit_test(test_unsafe),
 		cmocka_unit_test(test_every_malloc),  cmocka_unit_test(test_damaged),

@@ -405,7 +405,7 @@ static void test_daemon(void **state)
 
 /* ---- operator door ---- */
 
-static const struct ask asks[] = { { REASON_LOOP_REPEAT, { NULL, 0 } }, { REASON_RULE, { "writes", 6 } } };
+static const struct ask asks[] = { { REASON_IN_DOUBT, { NULL, 0 }, 7 }, { REASON_RULE, { "writes", 6 }, 0 } };
 static const struct reply_before before[] = {
 	{ .decision = 40, .tool = { "page.fetch", 10 }, .answer = VERDICT_ALLOW, .outcome = OUTCOME_ERROR, .now = DAY_NS },
 	{ .decision = 41, .tool = { "page.fetch", 10 }, .answer = VERDICT_UNSET, .outcome = OUTCOME_NONE, .now = DAY_NS },
@@ -420,7 +420,7 @@ static const struct reply_card cards[] = {
 };
 #define CARD_56                                                                                                                                   \
 	"\"r_56\",\"session\":\"s_7\",\"agent\":\"local\",\"tool\":\"mail.send\",\"state\":\"pending\",\"opened\":\"" DAY "\",\"expires\":\"" DAY           \
-	"\",\"asks\":[{\"code\":\"loop_repeat\",\"rule\":null},{\"code\":\"rule\",\"rule\":\"writes\"}],\"reason\":{\"message\":\"3 of 3\",\"counter\":\"1.5\","     \
+	"\",\"asks\":[{\"code\":\"in_doubt\",\"rule\":null,\"decision\":\"d_7\"},{\"code\":\"rule\",\"rule\":\"writes\"}],\"reason\":{\"message\":\"3 of 3\",\"counter\":\"1.5\","     \
 	"\"limit\":\"1\",\"unit\":\"USD\"},\"args\":\"{\\\"to\\\":\\\"a?\\\"}\",\"args_bytes\":70000,\"args_mac\":"                                                                   \
 	"\"ab00000000000000000000000000000000000000000000000000000000000000\",\"money\":\"0.002\",\"tokens\":1200,\"joined\":2,\"operator\":null,"   \
 	"\"operator_reason\":null,\"before\":[{\"decision\":\"d_40\",\"tool\":\"page.fetch\",\"verdict\":\"allow\",\"outcome\":\"error\",\"now\":\"" DAY               \

@@ -18,6 +18,9 @@ enum {
 	BAD_ALLOW_ENDED,
 	BAD_ALLOW_LEASE,
 	BAD_ALLOW_CARD,
+	BAD_PRICE,
+	BAD_PRICE_UNKNOWN,
+	BAD_PRICE_SIGN,
 	BAD_UNSET,
 	BAD_TREE,
 	BAD_DRAW_NEGATIVE,
@@ -126,6 +129,20 @@ static struct entry bad_decision(struct scene *s, int what)
 		break;
 	case BAD_ALLOW_CARD:
 		e.decision.card = s->card;
+		break;
+	case BAD_PRICE:
+		e.decision.has_price = e.decision.cost_known = true;
+		e.decision.money = 4;
+		e.decision.price = 5;
+		break;
+	case BAD_PRICE_UNKNOWN:
+		e.decision.has_price = true;
+		e.decision.cost_known = false;
+		e.decision.money = e.decision.price = 5;
+		break;
+	case BAD_PRICE_SIGN:
+		e.decision.has_price = true;
+		e.decision.price = -1;
 		break;
 	case BAD_UNSET:
 		e.decision.answer = VERDICT_UNSET;

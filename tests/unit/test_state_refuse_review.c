@@ -90,7 +90,7 @@ static struct entry asks(struct scene *s)
 {
 	struct entry e = decision(&s->f, s->live, 61, 61, VERDICT_REVIEW, NULL, 0);
 
-	e.decision.asks[0] = (struct ask){ REASON_RULE, STR("ask-first") };
+	e.decision.asks[0] = (struct ask){ .code = REASON_RULE, .rule = STR("ask-first") };
 	e.decision.n_asks = 1;
 	return e;
 }

@@ -6,8 +6,8 @@ static struct entry ask(const struct feed *f, uint64_t session, uint64_t call, u
 	struct entry e = decision(f, session, call, args, VERDICT_REVIEW, NULL, 0);
 	const struct card_state *card = state_card(f->st, session, e.decision.card_token);
 
-	e.decision.asks[0] = (struct ask){ REASON_RULE, STR("ask-first") };
-	e.decision.asks[1] = (struct ask){ REASON_BUDGET, STR("run") };
+	e.decision.asks[0] = (struct ask){ .code = REASON_RULE, .rule = STR("ask-first") };
+	e.decision.asks[1] = (struct ask){ .code = REASON_BUDGET, .rule = STR("run") };
 	e.decision.n_asks = 2;
 	if (card && card->mode == CARD_PENDING) {
 		e.decision.card = card->id;
@@ -184,6 +184,45 @@ static void test_the_newest_card(void **state)
 	state_free(f.st);
 }
 
+/* The approval that is used ends the other cards of the same call, waiting or approved, and no others. Entries of older logs do not say so. */
+static void test_one_call_one_execution(void **state)
+{
+	(void)state;
+	for (int says = 0; says < 2; says++) {
+		struct feed f = feed_new();
+		uint64_t s = open_session(&f), t = open_session(&f), card[3], skipped = plain(&f, s, 1, 1, VERDICT_REVIEW), other, elsewhere;
+		struct entry e;
+
+		act(&f, SKIP, skipped);
+		for (size_t i = 0; i < 3; i++) {
+			card[i] = plain(&f, s, 1, 1, VERDICT_REVIEW);
+			if (i < 2)
+				act(&f, RESUME, card[i]);
+		}
+		other = plain(&f, s, 2, 2, VERDICT_REVIEW);
+		elsewhere = plain(&f, t, 1, 3, VERDICT_REVIEW);
+		act(&f, RESUME, other);
+		e = spending(&f, s, 7, 1, card[0], true);
+		e.decision.ends_cards = says;
+		put(&f, &e);
+		assert_int_equal(state_card_by_id(f.st, skipped)->mode, CARD_SKIPPED);
+		assert_int_equal(state_card_by_id(f.st, card[0])->mode, CARD_SPENT);
+		assert_int_equal(state_card_by_id(f.st, card[1])->mode, says ? CARD_CLOSED : CARD_RESUMED);
+		assert_int_equal(state_card_by_id(f.st, card[1])->spent_by, says ? e.seq : 0);
+		assert_int_equal(state_card_by_id(f.st, card[2])->mode, says ? CARD_CLOSED : CARD_PENDING);
+		assert_int_equal(state_card_by_id(f.st, other)->mode, CARD_RESUMED);
+		assert_int_equal(state_card_by_id(f.st, elsewhere)->mode, CARD_PENDING);
+		assert_int_equal(state_session(f.st, s)->pending_cards, !says);
+		e = spending(&f, s, 8, 1, card[1], true);
+		assert_int_equal(state_room(f.st, &e, NULL), says ? PAWL_E_TAMPERED : 0);
+		e = at(&f, ENTRY_SETTLE);
+		e.settle = (struct entry_settle){ .session = s, .decision = e.seq - 1, .outcome = OUTCOME_OK };
+		put(&f, &e);
+		assert_int_equal(state_decision(f.st, e.seq - 1)->card, card[0]); /* not one that only ended with it */
+		state_free(f.st);
+	}
+}
+
 static void test_pending_ones_in_order(void **state)
 {
 	struct feed f = feed_new();
@@ -285,6 +324,7 @@ int main(void)
 		cmocka_unit_test(test_lives),
 		cmocka_unit_test(test_what_a_card_says),
 		cmocka_unit_test(test_the_newest_card),
+		cmocka_unit_test(test_one_call_one_execution),
 		cmocka_unit_test(test_pending_ones_in_order),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_an_approved_doubt_moves_the_key),
