@@ -196,10 +196,12 @@ static void close_log(struct mediator *m, const struct pawl_error *err)
 
 static void count_answer(struct mediator *m, const struct entry *e)
 {
-	if (e->kind == ENTRY_DECISION || e->kind == ENTRY_CLAIM)
+	if (e->kind == ENTRY_DECISION || e->kind == ENTRY_CLAIM) {
 		m->count.answers[e->decision.answer & 3]++;
-	else if (e->kind == ENTRY_SETTLE)
+		m->count.would[e->decision.would & 3]++;
+	} else if (e->kind == ENTRY_SETTLE) {
 		m->count.settles++;
+	}
 }
 
 static void take_result(struct mediator *m, struct commit_result *r)
@@ -263,11 +265,17 @@ static int write_deadline(struct mediator *m, const struct deadline *d, int64_t 
 	return mediate_submit(m, &(struct submission){ .e = &e }, no);
 }
 
+/* The entry of a switch may have been in a batch that failed. Nothing is judged or falls due in a mode that the log does not say. */
+static int say_mode(struct mediator *m, struct refusal *no)
+{
+	return state_mode(m->state) == m->policy->mode ? 0 : mediate_policy(m, NULL, STR_NONE, NULL, NULL, no);
+}
+
 int mediate_due(struct mediator *m, int64_t now, struct refusal *no)
 {
 	struct deadline d;
 	uint64_t stale;
-	int r = 0;
+	int r = say_mode(m, no);
 
 	while (r == 0) {
 		bool due = state_next_deadline(m->state, &d) && d.at <= now;

@@ -29,6 +29,7 @@ struct refusal {
 
 struct mediate_counters {
 	uint64_t answers[4]; /* by verdict */
+	uint64_t would[4];   /* the same, of what shadow mode allowed */
 	uint64_t settles, malformed, unauthenticated, throttled, oversized, unavailable;
 };
 

@@ -474,6 +474,8 @@ int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, c
 	e.policy = (struct entry_policy){ .loaded = refused.n == 0, .name = named->name, .hash = { hex, 64 }, .message = refused };
 	if (order)
 		say_who(order, &e.policy);
+	if (e.policy.loaded)
+		e.policy.mode = policy_mode_word(named->mode);
 	policy_diff(pol ? old : NULL, m->state, named, &diff);
 	if (e.policy.loaded)
 		e.policy.budgets = diff.budgets;

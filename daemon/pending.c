@@ -95,6 +95,7 @@ static void pack_decision(struct packer *pk, struct entry_decision *d)
 	pack_str(pk, &d->model);
 	pack_str(pk, &d->money_unit);
 	pack_str(pk, &d->why.rule);
+	pack_str(pk, &d->would_why.rule);
 	for (size_t i = 0; i < PAWL_LEN(d->rules); i++)
 		pack_str(pk, &d->rules[i]);
 	for (size_t i = 0; i < d->n_paths; i++)
@@ -163,6 +164,7 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		pack_str(pk, &e->policy.operator);
 		pack_str(pk, &e->policy.key);
 		pack_str(pk, &e->policy.reason);
+		pack_str(pk, &e->policy.mode);
 		pack_budgets(pk, &e->policy.budgets);
 		break;
 	case ENTRY_SESSION:

@@ -363,14 +363,13 @@ static void check_old(struct projector *pj)
 	if (r == 0 && to == pj->unread && memcmp(pj->prev, pj->chain, 32) != 0)
 		r = pawl_fail(&err, PAWL_E_TAMPERED, "entry %llu is not the one that the next one names", (unsigned long long)to - 1);
 	pj->read = r == 0 ? to : pj->unread; /* nothing more is to be learnt */
+	if (r == 0)
+		return;
+	forget_snapshots(pj);
 	(void)pthread_mutex_lock(&pj->lock);
-	if (r < 0)
-		pj->damage = err;
+	pj->damage = err;
 	(void)pthread_mutex_unlock(&pj->lock);
-	if (r < 0) {
-		forget_snapshots(pj);
-		ring(pj);
-	}
+	ring(pj);
 }
 
 /* ---- the thread ---- */

@@ -12,9 +12,20 @@ void reload_tell(const struct reload *r)
 		oplog(change_loosens(r->changes[i]) ? OPLOG_WARN : OPLOG_INFO, "policy: %.*s", STR_ARG(r->changes[i]));
 }
 
+/* What the laws said, in shadow mode too: a card that it would still ask for stays, whatever else runs meanwhile. */
+static enum verdict said(const struct judgement *j)
+{
+	return j->would ? j->would : j->answer;
+}
+
+static const struct reason *said_why(const struct judgement *j)
+{
+	return j->would ? &j->would_why : &j->why;
+}
+
 static bool asks_the_same(const struct judgement *j, const struct card_state *card)
 {
-	if (j->answer != VERDICT_REVIEW || j->n_asks != card->n_asks)
+	if (said(j) != VERDICT_REVIEW || j->n_asks != card->n_asks)
 		return false;
 	for (size_t i = 0; i < j->n_asks; i++)
 		if (j->asks[i].code != card->asks[i].code || !str_eq(j->asks[i].rule, card->asks[i].rule) ||
@@ -59,8 +70,8 @@ static bool is_stale(struct mediator *m, const struct policy *old, const struct 
 		return false;
 	if (judge_card(m, card, args, now, &b) && !asks_the_same(&b, card)) {
 		m->policy = (struct policy *)(uintptr_t)old; /* lent for one question; judge() changes nothing */
-		stale = !judge_card(m, card, args, now, &a) || a.answer != b.answer || a.why.code != b.why.code ||
-			!str_eq(a.why.rule, b.why.rule);
+		stale = !judge_card(m, card, args, now, &a) || said(&a) != said(&b) || said_why(&a)->code != said_why(&b)->code ||
+			!str_eq(said_why(&a)->rule, said_why(&b)->rule);
 		m->policy = pol;
 	}
 	json_free(args);

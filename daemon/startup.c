@@ -248,7 +248,7 @@ static int write_start(struct daemon *d, struct pawl_error *err)
 	struct refusal no = { .err.msg = "out of memory" };
 	char hex[65];
 	struct entry_start start = { .version = STR(PAWL_VERSION), .judge = PAWL_JUDGE_VERSION, .policy_name = d->m.policy->name,
-				     .policy_hash = { hex, 64 }, .mode = STR("enforce") };
+				     .policy_hash = { hex, 64 }, .mode = policy_mode_word(d->m.policy->mode) };
 	int r;
 
 	(void)sodium_bin2hex(hex, sizeof(hex), d->m.policy->hash, 32);

@@ -27,15 +27,30 @@ struct breaker_row breaker_key(const struct breaker *b, uint64_t root, struct st
 	return key;
 }
 
-/* With the key's text: that of the state's row may go when the entry is applied, before the entry is written. */
-static bool row_now(const struct state *st, const struct breaker_row *key, struct breaker_row *ret)
+/* In shadow mode the row that binds is the beginning of one that does not, and is left as it is. */
+static const struct breaker_row *row_of(const struct state *st, const struct breaker_row *key, enum policy_mode mode)
 {
-	const struct breaker_row *row = state_breaker(st, key);
+	const struct breaker_row *row = NULL;
+	struct breaker_row would;
+
+	if (mode == MODE_SHADOW) {
+		would = *key;
+		would.would = true;
+		row = state_breaker(st, &would);
+	}
+	return row ? row : state_breaker(st, key);
+}
+
+/* With the key's text: that of the state's row may go when the entry is applied, before the entry is written. */
+static bool row_now(const struct state *st, const struct breaker_row *key, enum policy_mode mode, struct breaker_row *ret)
+{
+	const struct breaker_row *row = row_of(st, key, mode);
 
 	*ret = row ? *row : *key;
 	ret->id = key->id;
 	ret->owner = key->owner;
 	ret->tool = key->tool;
+	ret->would = mode == MODE_SHADOW;
 	return row != NULL;
 }
 
@@ -112,7 +127,7 @@ void breaker_law(struct question *q)
 	for (uint32_t left = q->f->breakers; left; left &= left - 1) {
 		const struct breaker *b = &q->pol->breakers[__builtin_ctz(left)];
 		struct breaker_row key = breaker_key(b, q->f->root, q->f->agent, q->f->tool);
-		const struct breaker_row *row = state_breaker(q->st, &key);
+		const struct breaker_row *row = row_of(q->st, &key, q->pol->mode);
 		struct reason why;
 		int64_t from;
 
@@ -163,9 +178,9 @@ void breaker_effects(struct question *q)
 		struct breaker_row key = breaker_key(b, q->f->root, q->f->agent, q->f->tool);
 		struct breaker_row *row = &j->breakers[j->n_breakers];
 
-		if (j->answer == VERDICT_ALLOW && !state_breaker(q->st, &key)) /* the usual case costs no copy */
+		if (j->answer == VERDICT_ALLOW && !row_of(q->st, &key, q->pol->mode)) /* the usual case costs no copy */
 			continue;
-		(void)row_now(q->st, &key, row);
+		(void)row_now(q->st, &key, q->pol->mode, row);
 		if (j->answer == VERDICT_ALLOW ? allowed(b, row) : denied(b, row, q->now))
 			j->n_breakers++;
 	}
@@ -243,7 +258,7 @@ size_t breaker_report(const struct policy *pol, const struct state *st, const st
 		const struct breaker *b = &pol->breakers[__builtin_ctz(left)];
 		struct breaker_row key = breaker_key(b, who->root, who->agent, call->tool);
 
-		(void)row_now(st, &key, &rows[n]);
+		(void)row_now(st, &key, pol->mode, &rows[n]);
 		if (report_row(b, call, outcome, now, &rows[n]))
 			n++;
 	}
@@ -260,7 +275,7 @@ size_t breaker_force(const struct policy *pol, const struct state *st, const str
 		const struct breaker *b = &pol->breakers[__builtin_ctz(left)];
 		struct breaker_row key = breaker_key(b, who->root, who->agent, tool);
 
-		(void)row_now(st, &key, &rows[n]);
+		(void)row_now(st, &key, MODE_ENFORCE, &rows[n]); /* a person's word binds in any mode */
 		open_row(b, &rows[n++], now);
 	}
 	return n;
@@ -270,7 +285,7 @@ bool breaker_reset(const struct state *st, const struct breaker_row *key, int64_
 {
 	struct breaker_row row;
 
-	if (!row_now(st, key, &row))
+	if (!row_now(st, key, MODE_ENFORCE, &row) && !row_now(st, key, state_mode(st), &row))
 		return false;
 	*ret = row;
 	close_row(ret);

@@ -43,6 +43,14 @@ void set_default(struct loader *ld, void *obj, const struct schema_value *v)
 		ld_warn(ld, v->key, "default: allow lets every tool run that no rule names");
 }
 
+void set_mode(struct loader *ld, void *obj, const struct schema_value *v)
+{
+	(void)obj;
+	ld->pol->mode = v->number ? MODE_SHADOW : MODE_ENFORCE; /* the words' order in the schema */
+	if (ld->pol->mode == MODE_SHADOW)
+		ld_warn(ld, v->key, "mode: shadow lets every call run: what would have been answered is only told");
+}
+
 void set_part(struct loader *ld, void *obj, const struct schema_value *v)
 {
 	(void)obj;

@@ -150,7 +150,7 @@ void lint_policy(struct loader *ld);
 void lint_index(struct loader *ld);
 
 /* ---- setters named in the schema's table ---- */
-schema_set set_version, set_name, set_currency, set_default, set_part;
+schema_set set_version, set_name, set_currency, set_default, set_mode, set_part;
 schema_set set_aliases, set_uses, set_cost, set_tool_paths;
 schema_set set_rule_id, set_rule_names, set_rule_when, set_rule_sticky, set_rule_headless;
 schema_set set_field, set_is, set_in, set_not, set_glob, set_regex, set_bound, set_bytes, set_bytes_bound, set_under;

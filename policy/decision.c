@@ -48,6 +48,10 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 	d->call = rq->call;
 	d->model = rq->model;
 	d->call_reused = j->call_reused;
+	d->shadow = pol->mode == MODE_SHADOW;
+	d->would = j->would;
+	if (j->would)
+		d->would_why = j->would_why;
 	d->answer = j->answer;
 	d->why = j->why;
 	d->money_unit = pol->currency;

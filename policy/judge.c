@@ -93,16 +93,22 @@ void law_found_firm(struct question *q, enum verdict v, const struct reason *why
 
 /* ---- replay: has this very call been answered before? ---- */
 
+void doubt_reason(const struct question *q, struct reason *why)
+{
+	why->refers = q->call->seq;
+	(void)snprintf(why->message, sizeof(why->message),
+		       "another process was allowed this call (d_%llu) and has not reported: it may have run",
+		       (unsigned long long)q->call->seq);
+}
+
 void doubt_law(struct question *q)
 {
 	struct reason why = { .code = REASON_IN_DOUBT };
 
 	if (!q->call || q->call->answer != VERDICT_ALLOW || same_client(q))
 		return;
-	why.refers = q->call->seq;
-	(void)snprintf(why.message, sizeof(why.message),
-		       "another process was allowed this call (d_%llu) and has not reported: it may have run",
-		       (unsigned long long)q->call->seq);
+	doubt_reason(q, &why);
+	q->in_doubt = !(q->approved && in_asks(q->approved->asks, q->approved->n_asks, &why));
 	law_found(q, VERDICT_REVIEW, &why);
 }
 
@@ -261,7 +267,7 @@ static void take_sticks(const struct question *q)
 		const struct rule *r = &q->pol->rules[q->f->sticks[i]];
 
 		if (r->sticky != STICK_NEVER)
-			j->sticks[j->n_sticks++] = (struct stick_fact){ r->sticky, q->f->tool, r->id };
+			j->sticks[j->n_sticks++] = (struct stick_fact){ .how = r->sticky, .tool = q->f->tool, .rule = r->id };
 	}
 }
 
@@ -327,6 +333,7 @@ static void judge_any(struct question *q)
 	review_settle(q);
 	take_sticks(q);
 	breaker_effects(q);
+	shadow_answer(q);
 }
 
 /* The big arrays of both structs are written only as far as they are read. */
@@ -342,7 +349,7 @@ static void start(struct question *q, const struct policy *pol, const struct sta
 	q->f = f;
 	q->now = now;
 	q->j = ret;
-	q->asks_cut = q->draws_cut = false;
+	q->in_doubt = q->asks_cut = q->draws_cut = false;
 }
 
 void judge(const struct policy *pol, const struct state *st, const struct facts *f, int64_t now, struct judgement *ret)

@@ -17,6 +17,7 @@ struct question { /* what every law is asked */
 	struct guard_state guard;          /* the caller's own limits, those of this call included */
 	int64_t now;
 	struct judgement *j;                 /* laws read the draws and hand what they find to law_found() */
+	bool in_doubt;                       /* another process may have run this very call, and no approval says so what */
 	bool asks_cut;                       /* more reasons to ask a person than a card holds */
 	bool draws_cut;                      /* more ledgers match than a call can draw from */
 	int16_t budget_of[PAWL_MAX_LEDGERS]; /* of each draw: row in pol->budgets, or -1 for the caller's own limit */
@@ -44,6 +45,9 @@ int64_t budget_window(const struct budget *b, const struct ledger_state *led, in
 /* After the laws: who looks at a review (review.c), what the final verdict does to breakers (breaker.c). */
 void review_settle(struct question *q);
 void breaker_effects(struct question *q);
+/* The last word, in shadow mode alone (shadow.c). */
+void shadow_answer(struct question *q);
+void doubt_reason(const struct question *q, struct reason *why);
 
 /* ---- for the spine ---- */
 

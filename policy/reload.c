@@ -85,6 +85,7 @@ struct teller {
 	const struct policy *old, *pol;
 	const struct budget_row *rows; /* the budgets before */
 	size_t n_rows;
+	enum policy_mode mode; /* the one before, which the state knows across a restart too */
 };
 
 PAWL_PRINTF(3, 4) static void tell(struct teller *t, enum way way, const char *fmt, ...)
@@ -377,12 +378,18 @@ static void tell_caps(struct teller *t)
 	tell_amount(t, "limits.", STR("burst"), "", UNIT_CALLS, a->limits.burst, b->limits.burst);
 }
 
+static void tell_mode(struct teller *t)
+{
+	if (t->mode != t->pol->mode)
+		tell(t, t->pol->mode == MODE_SHADOW ? LOOSER : TIGHTER, "mode %s -> %s%s", policy_mode_word(t->mode).p, policy_mode_word(t->pol->mode).p,
+		     t->pol->mode == MODE_SHADOW ? ": nothing is refused any more" : ": what shadow mode remembered is cleared");
+}
+
 static void tell_all(struct teller *t)
 {
+	tell_mode(t);
 	if (t->old) {
 		tell_verdict(t, "default", STR(""), t->old->fallback, t->pol->fallback);
-		if (t->old->mode != t->pol->mode)
-			tell(t, t->pol->mode == MODE_SHADOW ? LOOSER : TIGHTER, "mode: %s", t->pol->mode == MODE_SHADOW ? "shadow" : "enforce");
 		if (t->old->attended != t->pol->attended)
 			tell(t, t->pol->attended ? LOOSER : TIGHTER, "attended: %s", t->pol->attended ? "true" : "false");
 		if (!str_eq(t->old->currency, t->pol->currency))
@@ -401,7 +408,7 @@ static void tell_all(struct teller *t)
 void policy_diff(const struct policy *old, const struct state *st, const struct policy *pol, struct reload *ret)
 {
 	struct budget_row rows[PAWL_MAX_BUDGETS];
-	struct teller t = { .r = ret, .old = old, .pol = pol, .rows = rows };
+	struct teller t = { .r = ret, .old = old, .pol = pol, .rows = rows, .mode = state_mode(st) };
 	struct reload *r = ret;
 	bool known;
 

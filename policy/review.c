@@ -126,7 +126,7 @@ void review_settle(struct question *q)
 		ask_person(q);
 	else if (q->j->answer == VERDICT_ALLOW && q->approved)
 		spend(q);
-	if (q->j->answer != VERDICT_REVIEW)
+	if (q->j->answer != VERDICT_REVIEW) /* kept as they are where shadow mode will not open the card: a reload compares them */
 		q->j->n_asks = 0;
 }
 

@@ -24,7 +24,7 @@ static const struct schema_key rows[] = {
 	KEY("", "name", TEXT, .set = set_name),
 	KEY("", "currency", TEXT, .set = set_part, .number = PART_CURRENCY),
 	KEY("", "default", WORD, .set = set_default, .words = "allow review deny"),
-	KEY("", "mode", WORD, .words = "enforce shadow!", IN(policy, mode)),
+	KEY("", "mode", WORD, .set = set_mode, .words = "enforce shadow"),
 	KEY("", "attended", BOOL, IN(policy, attended)),
 	KEY("", "tools", NAMED, .set = set_part, .number = PART_TOOLS),
 	KEY("", "rules", ITEMS, .set = set_part, .number = PART_RULES),

@@ -97,7 +97,7 @@ static struct charge charge_row(const struct policy *pol, const struct state *st
 	if (late) /* what was charged stands; only the excess is new */
 		charged = excess;
 	if (from == d.window_end)
-		d.used = add_sat(used - release, charged);
+		d.used = add_sat(max64(used - release, 0), charged);
 	else /* its window is over: the reservation went with it */
 		d.used = add_sat(used, excess);
 	d.amount = 0;

@@ -264,6 +264,7 @@ static void apply_kind(struct state *st, const struct entry *e)
 		return;
 	case ENTRY_START:
 	case ENTRY_POLICY:
+		mode_apply(st, e);
 		budgets_apply(st, entry_budgets(e), e->now);
 		return;
 	case ENTRY_BREAKER:

@@ -4,7 +4,8 @@
 
 static uint64_t break_hash(const struct state *st, const struct breaker_row *key)
 {
-	uint64_t h = short_hash(key->id) + 3 * short_hash(key->owner) + 5 * mix64(key->session * 8 + (uint64_t)key->scope);
+	uint64_t h = short_hash(key->id) + 3 * short_hash(key->owner) +
+		     5 * mix64(key->session * 16 + (uint64_t)key->scope * 2 + key->would);
 
 	return mix64(key->tool.n ? h + text_hash(st, key->tool) : h);
 }
@@ -16,7 +17,7 @@ uint64_t break_row_hash(const struct state *st, uint32_t h)
 
 bool break_key_eq(const struct breaker_row *a, const struct breaker_row *b)
 {
-	return a->scope == b->scope && a->session == b->session && str_eq(a->id, b->id) && str_eq(a->owner, b->owner) &&
+	return a->scope == b->scope && a->session == b->session && a->would == b->would && str_eq(a->id, b->id) && str_eq(a->owner, b->owner) &&
 	       str_eq(a->tool, b->tool);
 }
 
@@ -115,7 +116,7 @@ bool break_says_nothing(const struct breaker_row *row)
 	return row->mode == BREAKER_CLOSED && row->generation == 0 && row->until == 0 && row->n_fails == 0 && row->n_denies == 0;
 }
 
-static void break_free(struct state *st, uint32_t h)
+void break_free(struct state *st, uint32_t h)
 {
 	struct break_row *b = break_at(st, h);
 
@@ -157,19 +158,31 @@ static uint32_t break_get(struct state *st, const struct breaker_row *key, uint3
 	b->pub.tool = text_ref(st, key->tool);
 	b->pub.scope = key->scope;
 	b->pub.session = key->session;
+	b->pub.would = key->would;
 	b->session_row = session;
 	break_link(st, h);
 	return h;
 }
 
+/* Its twin: of the row that binds the one that shadow mode keeps, and the other way round. */
+static uint32_t find_twin(const struct state *st, const struct breaker_row *row)
+{
+	struct breaker_row key = *row;
+
+	key.would = !row->would;
+	return find_break(st, &key);
+}
+
 void break_put(struct state *st, const struct breaker_row *row, uint64_t seq)
 {
-	uint32_t h = find_break(st, row), session = row->session ? find_session(st, row->session) : 0;
+	uint32_t h = find_break(st, row), twin = row->would || st->shadow ? find_twin(st, row) : 0, session = row->session ? find_session(st, row->session) : 0;
 	struct breaker_row *to;
 
 	if (row->session && (!session || session_at(st, session)->pub.end != SESSION_LIVE))
 		return; /* it died with its session */
-	if (break_says_nothing(row)) {
+	if (!row->would && twin) /* a person has opened or reset it: what shadow mode had made of it is void */
+		break_free(st, twin);
+	if (break_says_nothing(row) && !(row->would && twin)) {
 		if (h)
 			break_free(st, h);
 		return;

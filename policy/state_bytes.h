@@ -89,7 +89,8 @@ struct hold_key { /* a ledger as an open call names it: text, and how many sessi
 	uint64_t up;
 	uint16_t behind; /* windows since the hold was made */
 };
-void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, uint64_t *sessions, uint64_t *calls);
+void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, bool *shadow, uint64_t *sessions, uint64_t *calls);
+void row_trip(struct bytes *b, struct trip_row *t);
 void row_life(struct bytes *b, int64_t life[static LIFE_UNITS]);
 void row_budget(struct bytes *b, struct budget_memo *m);
 void row_agent(struct bytes *b, struct agent_row *a);

@@ -140,6 +140,7 @@ int state_clone(const struct state *st, struct state **ret, struct pawl_error *e
 	memcpy(to->hash_key, st->hash_key, sizeof(to->hash_key));
 	to->next_seq = st->next_seq;
 	to->now = st->now;
+	to->shadow = st->shadow;
 	to->money = st->money;
 	move_texts(to);
 	*ret = to;

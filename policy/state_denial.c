@@ -105,6 +105,7 @@ bool state_denial_next(const struct state *st, const struct session_state *who, 
 		return false;
 	++*at;
 	*ret = (struct stick_fact){ .how = (enum stick)stick_at(st, h)->how,
+				    .would = stick_at(st, h)->shadow,
 				    .tool = text_str(st, stick_at(st, h)->tool),
 				    .rule = text_str(st, stick_at(st, h)->rule) };
 	return true;
@@ -135,8 +136,9 @@ static bool is_known(const struct state *st, uint32_t owner, const struct stick_
 	return false;
 }
 
-static void stick_add(struct state *st, uint32_t owner, uint32_t *list, uint64_t seq, size_t at, const struct stick_fact *k)
+static void stick_add(struct state *st, uint32_t owner, uint32_t *list, const struct entry *e, size_t at)
 {
+	const struct stick_fact *k = &e->decision.sticks[at];
 	struct stick_row *row;
 	uint32_t h;
 
@@ -144,7 +146,8 @@ static void stick_add(struct state *st, uint32_t owner, uint32_t *list, uint64_t
 		return;
 	h = pool_take(&st->sticks);
 	row = stick_at(st, h);
-	*row = (struct stick_row){ .seq = seq, .owner = owner, .next = *list, .how = (uint8_t)k->how, .at = (uint8_t)at };
+	*row = (struct stick_row){ .seq = e->seq, .owner = owner, .next = *list, .how = (uint8_t)k->how, .at = (uint8_t)at,
+				   .shadow = e->decision.shadow };
 	row->tool = text_hold(st, k->tool);
 	row->rule = text_hold(st, k->rule);
 	*list = h;
@@ -161,11 +164,11 @@ void denial_add(struct state *st, uint32_t session, const struct entry *e)
 		uint32_t agent = find_agent(st, s->pub.agent);
 
 		if (k->how == STICK_AGENT)
-			stick_add(st, agent, &agent_at(st, agent)->sticks, e->seq, i, k);
+			stick_add(st, agent, &agent_at(st, agent)->sticks, e, i);
 		else if (k->how == STICK_TREE)
-			stick_add(st, s->root_row, &root->sticks, e->seq, i, k);
+			stick_add(st, s->root_row, &root->sticks, e, i);
 		else
-			stick_add(st, session, &s->sticks, e->seq, i, k);
+			stick_add(st, session, &s->sticks, e, i);
 	}
 	for (size_t i = 0; i < d->n_trips; i++) {
 		uint64_t token = first8(d->trips[i]);
@@ -174,25 +177,75 @@ void denial_add(struct state *st, uint32_t session, const struct entry *e)
 		if (find_trip(st, s->root_row, token))
 			continue;
 		h = pool_take(&st->trips);
-		*trip_at(st, h) = (struct trip_row){ .token = token, .root_row = s->root_row, .next = root->trips };
+		*trip_at(st, h) = (struct trip_row){ .token = token, .root_row = s->root_row, .next = root->trips, .shadow = d->shadow };
 		root->trips = h;
 		index_put(&st->by_trip, trip_row_hash(st, h), h);
 	}
+}
+
+static void stick_free(struct state *st, uint32_t h)
+{
+	(void)index_remove(st, &st->by_stick, stick_row_hash, h);
+	text_let(st, stick_at(st, h)->tool);
+	text_let(st, stick_at(st, h)->rule);
+	pool_give(&st->sticks, h);
+}
+
+static void trip_free(struct state *st, uint32_t h)
+{
+	(void)index_remove(st, &st->by_trip, trip_row_hash, h);
+	pool_give(&st->trips, h);
 }
 
 void denials_free(struct state *st, struct session_row *s)
 {
 	for (uint32_t h = s->sticks, next; h; h = next) {
 		next = stick_at(st, h)->next;
-		(void)index_remove(st, &st->by_stick, stick_row_hash, h);
-		text_let(st, stick_at(st, h)->tool);
-		text_let(st, stick_at(st, h)->rule);
-		pool_give(&st->sticks, h);
+		stick_free(st, h);
 	}
 	for (uint32_t h = s->trips, next; h; h = next) {
 		next = trip_at(st, h)->next;
-		(void)index_remove(st, &st->by_trip, trip_row_hash, h);
-		pool_give(&st->trips, h);
+		trip_free(st, h);
 	}
 	s->sticks = s->trips = 0;
+}
+
+/* ---- the end of shadow mode ---- */
+
+static void sticks_end_shadow(struct state *st, uint32_t *link)
+{
+	while (*link) {
+		uint32_t h = *link;
+
+		if (!stick_at(st, h)->shadow) {
+			link = &stick_at(st, h)->next;
+			continue;
+		}
+		*link = stick_at(st, h)->next;
+		stick_free(st, h);
+	}
+}
+
+static void trips_end_shadow(struct state *st, uint32_t *link)
+{
+	while (*link) {
+		uint32_t h = *link;
+
+		if (!trip_at(st, h)->shadow) {
+			link = &trip_at(st, h)->next;
+			continue;
+		}
+		*link = trip_at(st, h)->next;
+		trip_free(st, h);
+	}
+}
+
+void denials_end_shadow(struct state *st)
+{
+	for (uint32_t h = st->list.sessions_first; h; h = session_at(st, h)->next) {
+		sticks_end_shadow(st, &session_at(st, h)->sticks);
+		trips_end_shadow(st, &session_at(st, h)->trips);
+	}
+	for (uint32_t h = st->list.agents_first; h; h = agent_at(st, h)->next)
+		sticks_end_shadow(st, &agent_at(st, h)->sticks);
 }

@@ -115,11 +115,13 @@ struct stick_row { /* a denial that is remembered under a session, a tree (its r
 	uint32_t owner; /* session or, for STICK_AGENT, agent */
 	uint32_t tool, rule, next;
 	uint8_t how, at; /* at: its place in the entry */
+	bool shadow;
 };
 
 struct trip_row {
 	uint64_t token;
 	uint32_t root_row, next;
+	bool shadow;
 };
 
 struct break_row {
@@ -166,6 +168,7 @@ struct view { /* what the getters of calls hand out, one place each; and where t
 struct state {
 	uint64_t next_seq;
 	int64_t now;
+	bool shadow; /* the mode of the policy in force; what shadow mode remembers is there only while it is */
 	uint8_t
 	    hash_key[16]; /* random: table order is nobody's to choose, and nothing that can be read depends on it */
 #define FIELD(kind, plural) struct pool plural;
@@ -359,6 +362,10 @@ const struct entry_budgets *entry_budgets(const struct entry *e); /* NULL: it pu
 int room_budgets(struct state *st, const struct entry *e, struct pawl_error *err);
 void budgets_apply(struct state *st, const struct entry_budgets *b, int64_t now);
 
+/* ---- state_mode.c ---- */
+int room_mode(const struct entry *e, struct pawl_error *err);
+void mode_apply(struct state *st, const struct entry *e);
+
 /* ---- state_life.c ---- */
 uint32_t life_take(struct state *st, uint32_t call, const struct entry_decision *d); /* the hold that remembers it, 0 = none */
 void life_settle(struct state *st, uint32_t call, const struct entry_settle *s, bool late);
@@ -383,6 +390,7 @@ uint32_t find_trip(const struct state *st, uint32_t root_row, uint64_t token);
 bool denial_reserve(struct state *st, const struct entry_decision *d);
 void denial_add(struct state *st, uint32_t session, const struct entry *e);
 void denials_free(struct state *st, struct session_row *s);
+void denials_end_shadow(struct state *st);
 
 /* ---- state_breaker.c ---- */
 uint32_t find_break(const struct state *st, const struct breaker_row *key);
@@ -392,6 +400,7 @@ const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n);
 bool break_says_nothing(const struct breaker_row *row);
 void break_link(struct state *st, uint32_t h); /* a row that has its key; there is place for it */
 bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n);
+void break_free(struct state *st, uint32_t h);
 void break_put(struct state *st, const struct breaker_row *row, uint64_t seq);
 void breaks_free(struct state *st, struct session_row *s);
 

@@ -24,9 +24,18 @@ static void life_add(struct state *st, uint32_t session, enum unit unit, int64_t
 	add(&st->money.life[unit], amount);
 }
 
+/* No total is larger than that of all, and none saturates here: a report that takes this back must leave the rest of it. */
+static int64_t what_adds_up(const struct state *st, enum unit unit, int64_t amount)
+{
+	int64_t room = INT64_MAX - st->money.life[unit];
+
+	return amount < room ? amount : room;
+}
+
 uint32_t life_take(struct state *st, uint32_t call, const struct entry_decision *d)
 {
-	int64_t money = d->cost_known ? d->money : 0, tokens = d->tokens_known ? d->tokens : 0;
+	int64_t money = what_adds_up(st, UNIT_MONEY, d->cost_known ? d->money : 0);
+	int64_t tokens = what_adds_up(st, UNIT_TOKENS, d->tokens_known ? d->tokens : 0);
 	uint32_t session = call_at(st, call)->session_row, h;
 
 	life_add(st, session, UNIT_CALLS, 1);

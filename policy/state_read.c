@@ -33,7 +33,7 @@ static void read_head(struct bytes *b, uint64_t *sessions, uint64_t *calls)
 	bytes_raw(b, head, sizeof(head));
 	if (memcmp(head, BYTES_HEAD, sizeof(head)) != 0)
 		bytes_fault(b, "no state, or one of another version");
-	row_head(b, &b->to->next_seq, &b->to->now, sessions, calls);
+	row_head(b, &b->to->next_seq, &b->to->now, &b->to->shadow, sessions, calls);
 }
 
 static bool budget_fits(const struct state_money *m, uint32_t i, struct str id)
@@ -211,7 +211,7 @@ static bool break_fits(const struct bytes *b, const struct break_row *k)
 
 	if (k->pub.scope == SCOPE_SESSION && (!s || s->pub.end != SESSION_LIVE))
 		return false;
-	if (k->pub.mode >= BREAKER_MODE_COUNT || break_says_nothing(&k->pub) || find_break(b->st, &k->pub))
+	if (k->pub.mode >= BREAKER_MODE_COUNT || (break_says_nothing(&k->pub) && !k->pub.would) || find_break(b->st, &k->pub))
 		return false;
 	return k->pub.mode == BREAKER_HALF_OPEN ? k->pub.probe && k->pub.probe < b->st->next_seq : !k->pub.probe;
 }

@@ -58,7 +58,7 @@ static bool card_fits(const struct bytes *b, const struct session_row *s, const 
 
 	if (p->id <= s->pub.id || p->mode >= CARD_MODE_COUNT || p->opened_ns > b->st->now || p->until < p->opened_ns)
 		return false;
-	if ((p->mode == CARD_SPENT || p->spent_by) && (p->spent_by <= p->id || p->spent_by >= b->st->next_seq))
+	if (p->mode == CARD_CLOSED && p->spent_by >= b->st->next_seq)
 		return false;
 	return !card_waits(c) || s->pub.end == SESSION_LIVE;
 }
@@ -177,7 +177,7 @@ static void read_trips(struct bytes *b, uint32_t root)
 		if (!t || !read_place(b, &b->to->by_trip, n - i, trip_row_hash))
 			return;
 		t->root_row = root;
-		t->token = bytes_token(b, 0);
+		row_trip(b, t);
 		if (b->r == 0 && find_trip(b->st, root, t->token))
 			bytes_fault(b, "it was there before");
 		if (b->r < 0)

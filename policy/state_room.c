@@ -145,6 +145,8 @@ static int room_timeout(const struct state *st, const struct entry *e, struct pa
 
 static int room_kind(struct state *st, const struct entry *e, struct pawl_error *err)
 {
+	int r;
+
 	switch (e->kind) {
 	case ENTRY_SESSION:
 		return room_session(st, e, err);
@@ -161,7 +163,8 @@ static int room_kind(struct state *st, const struct entry *e, struct pawl_error 
 		return room_loss(st, e, err);
 	case ENTRY_START:
 	case ENTRY_POLICY:
-		return room_budgets(st, e, err);
+		r = room_mode(e, err);
+		return r < 0 ? r : room_budgets(st, e, err);
 	case ENTRY_STOP:
 	case ENTRY_BREAKER:
 	case ENTRY_KEY:

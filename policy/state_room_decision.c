@@ -92,7 +92,7 @@ static int check_denials(const struct entry *e, struct pawl_error *err)
 
 	if (d->n_sticks > PAWL_MAX_STICKS || d->n_trips > PAWL_MAX_PERIOD)
 		return contradiction(e, err, "more denials to remember than one call can make");
-	if (d->n_sticks && d->answer != VERDICT_DENY)
+	if (d->n_sticks && d->answer != VERDICT_DENY && d->would != VERDICT_DENY)
 		return contradiction(e, err, "a denial to remember of a call that was not denied");
 	for (size_t i = 0; i < d->n_sticks; i++)
 		if (d->sticks[i].how <= STICK_NEVER || d->sticks[i].how >= STICK_COUNT || !d->sticks[i].tool.n || !d->sticks[i].rule.n)
@@ -123,6 +123,20 @@ static int check_answer(const struct state *st, const struct entry *e, const str
 	return contradiction(e, err, "a decision without a verdict");
 }
 
+/* In shadow mode nobody is asked anything new, and what would have been answered is told of calls that may run. */
+static int check_mode(const struct state *st, const struct entry *e, struct pawl_error *err)
+{
+	const struct entry_decision *d = &e->decision;
+
+	if (d->shadow != st->shadow)
+		return contradiction(e, err, "it was judged in another mode than the one in force");
+	if (d->shadow && d->answer == VERDICT_REVIEW && d->card == e->seq)
+		return contradiction(e, err, "a review card that was opened in shadow mode");
+	if (d->would && (!d->shadow || d->answer != VERDICT_ALLOW || d->would == VERDICT_ALLOW || d->would > VERDICT_DENY))
+		return contradiction(e, err, "it tells of another answer than shadow mode can");
+	return 0;
+}
+
 static int check_decision(const struct state *st, const struct entry *e, const struct session_row *who,
 			  struct pawl_error *err)
 {
@@ -137,7 +151,9 @@ static int check_decision(const struct state *st, const struct entry *e, const s
 		return contradiction(e, err, "the caller's own limits for this tool became looser");
 	if (!decision_is_kept(who, d) && d->answer != VERDICT_DENY)
 		return contradiction(e, err, "an allowed call, or a review, in a session that is over or used up");
-	r = check_denials(e, err);
+	r = check_mode(st, e, err);
+	if (r == 0)
+		r = check_denials(e, err);
 	return r < 0 ? r : check_answer(st, e, who, err);
 }
 

@@ -94,7 +94,7 @@ int room_breakers(struct state *st, const struct entry *e, struct pawl_error *er
 	if (n > PAWL_MAX_BREAKERS)
 		return contradiction(e, err, "more breakers than a policy can have");
 	for (size_t i = 0; i < n; i++) {
-		if (!row_is_sane(e, &rows[i]))
+		if (!row_is_sane(e, &rows[i]) || (rows[i].would && !st->shadow))
 			return contradiction(e, err, "a breaker that no pawld would have set");
 		for (size_t k = 0; k < i; k++)
 			if (break_key_eq(&rows[i], &rows[k]))

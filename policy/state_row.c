@@ -9,10 +9,11 @@ _Static_assert(SCOPE_GLOBAL == 3 && SCOPE_COUNT == 4 && UNIT_TIME == 3 && UNIT_C
 _Static_assert(STICK_AGENT == 3 && CARD_CLOSED == 6 && BREAKER_HALF_OPEN == 2 && SESSION_ENDED_ABORT == 3, "modes are numbers in the bytes");
 _Static_assert(REASON_OK == 0 && REASON_BUDGET == 5 && REASON_WATCH_REQUIRED == 32, "reasons are numbers in the bytes");
 
-void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, uint64_t *sessions, uint64_t *calls)
+void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, bool *shadow, uint64_t *sessions, uint64_t *calls)
 {
 	*next_seq = bytes_n(b, *next_seq, SEQ_MAX + 1);
 	*now = bytes_amount(b, *now);
+	*shadow = bytes_n(b, *shadow, 1);
 	*sessions = bytes_n(b, *sessions, UINT32_MAX);
 	*calls = bytes_n(b, *calls, UINT32_MAX);
 }
@@ -47,10 +48,20 @@ void row_agent(struct bytes *b, struct agent_row *a)
 	row_life(b, a->life);
 }
 
+/* What shadow mode remembers is there while it is in force, and only then. */
+static bool of_shadow(struct bytes *b, bool shadow)
+{
+	shadow = bytes_n(b, shadow, 1);
+	if (shadow && !b->st->shadow)
+		bytes_fault(b, "shadow mode made it, and is not in force");
+	return shadow;
+}
+
 void row_stick(struct bytes *b, struct stick_row *k)
 {
 	k->seq = bytes_n(b, k->seq, SEQ_MAX);
 	k->how = (uint8_t)bytes_n(b, k->how, STICK_COUNT - 1);
+	k->shadow = of_shadow(b, k->shadow);
 	k->at = (uint8_t)bytes_n(b, k->at, PAWL_MAX_STICKS - 1);
 	k->tool = bytes_text(b, k->tool, true);
 	k->rule = bytes_text(b, k->rule, true);
@@ -255,6 +266,12 @@ void row_exec(struct bytes *b, uint64_t *seq, uint64_t *repeat, uint64_t *last)
 	*repeat = maybe_token(b, bytes_n(b, *repeat != 0, 1), *repeat);
 }
 
+void row_trip(struct bytes *b, struct trip_row *t)
+{
+	t->token = bytes_token(b, t->token);
+	t->shadow = of_shadow(b, t->shadow);
+}
+
 static void break_times(struct bytes *b, int64_t t[static PAWL_MAX_STREAK], uint32_t *n)
 {
 	*n = (uint32_t)bytes_n(b, *n, PAWL_MAX_STREAK);
@@ -266,6 +283,7 @@ void row_break(struct bytes *b, struct breaker_row *k)
 {
 	uint64_t mode;
 
+	k->would = of_shadow(b, k->would);
 	k->id = bytes_str(b, k->id, true);
 	k->owner = bytes_str(b, k->owner, false);
 	k->tool = bytes_str(b, k->tool, false);

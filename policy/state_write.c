@@ -36,9 +36,10 @@ static void write_head(struct bytes *b)
 	char head[] = BYTES_HEAD;
 	uint64_t next_seq = st->next_seq, sessions = st->sessions.used - st->sessions.n_free, calls = st->calls.used - st->calls.n_free;
 	int64_t now = st->now;
+	bool shadow = st->shadow;
 
 	bytes_raw(b, head, sizeof(head) - 1);
-	row_head(b, &next_seq, &now, &sessions, &calls);
+	row_head(b, &next_seq, &now, &shadow, &sessions, &calls);
 }
 
 static void write_money(struct bytes *b)
@@ -121,8 +122,11 @@ static void write_trips(struct bytes *b, const struct session_row *s)
 	uint32_t n;
 
 	COUNT(b, trip, s->trips, next, n);
-	for (uint32_t h = s->trips; h; h = trip_at(b->st, h)->next)
-		(void)bytes_token(b, trip_at(b->st, h)->token);
+	for (uint32_t h = s->trips; h; h = trip_at(b->st, h)->next) {
+		struct trip_row t = *trip_at(b->st, h);
+
+		row_trip(b, &t);
+	}
 }
 
 static void write_hold(struct bytes *b, const struct call_row *c, const struct hold_row *o)

@@ -15,7 +15,7 @@ struct seat {
 
 struct console {
 	struct card_view view;
-	bool can_answer, full;
+	bool can_answer, full, shadow;
 	struct seat seat[CONSOLE_MAX_CARDS];
 	size_t n;
 	uint64_t current, lost, again; /* again: to be shown once more; lost: was current and went away by itself */
@@ -45,6 +45,17 @@ void console_free(struct console *c)
 void console_clock(struct console *c, int64_t now_s)
 {
 	c->view.now_s = now_s;
+}
+
+void console_mode(struct console *c, struct str mode, struct buf *out)
+{
+	bool shadow = str_is(mode, "shadow");
+
+	if (mode.n == 0 || shadow == c->shadow)
+		return;
+	c->shadow = shadow;
+	buf_puts(out, shadow ? "MODE SHADOW: pawld refuses nothing and asks nobody anew; what it would have answered is in the log\n"
+			     : "mode enforce: pawld refuses and asks again\n");
 }
 
 static struct seat *find(struct console *c, uint64_t id)

@@ -20,6 +20,8 @@ void console_clock(struct console *c, int64_t now_s);
 void console_list_begin(struct console *c);
 void console_list_page(struct console *c, const struct json *cards);
 void console_list_end(struct console *c, bool more, struct buf *out);
+/* The mode that pawld judges in, as it tells it: shadow is said, and its end. STR_NONE: it does not tell. */
+void console_mode(struct console *c, struct str mode, struct buf *out);
 /* A card that has to be fetched (review.show) and handed to console_card(); 0: none. */
 uint64_t console_wants(const struct console *c);
 /* card NULL: it could not be had. */

@@ -58,6 +58,8 @@ static int list(struct session *s, struct buf *out, struct pawl_error *err)
 
 		r = review_page(s->ask.socket, false, after, &page, err);
 		rows = json_get(page, "reviews");
+		if (r == 0 && pages == 1)
+			console_mode(s->c, json_string(json_get(page, "mode")), out);
 		if (r == 0)
 			console_list_page(s->c, rows);
 		for (size_t i = 0; i < json_size(rows); i++)

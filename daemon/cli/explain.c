@@ -91,10 +91,10 @@ static void asked_done(struct asked *a)
 
 /* ---- a state in which one session has just opened ---- */
 
-static int fresh_state(const struct asked *a, int64_t now, struct state **ret, struct pawl_error *err)
+static int fresh_state(const struct asked *a, enum policy_mode mode, int64_t now, struct state **ret, struct pawl_error *err)
 {
 	struct entry rows[2] = {
-		{ .kind = ENTRY_START, .now = now, .wall = now, .start = { .judge = PAWL_JUDGE_VERSION } },
+		{ .kind = ENTRY_START, .now = now, .wall = now, .start = { .judge = PAWL_JUDGE_VERSION, .mode = policy_mode_word(mode) } },
 		{ .kind = ENTRY_SESSION, .seq = SESSION, .now = now, .wall = now,
 		  .session = { .action = SESSION_OPEN, .session = SESSION, .root = SESSION, .agent = a->open.open.agent,
 			       .root_dir = a->open.open.root, .labels_text = STR("{}"), .lease_ns = 3600 * NS_PER_SEC } },
@@ -124,6 +124,17 @@ struct telling {
 	struct buf *out;
 	bool room; /* false: a condition could not be evaluated for want of memory */
 };
+
+/* What the laws said, which in shadow mode is not the answer. */
+static enum verdict judged(const struct telling *t)
+{
+	return t->j->would ? t->j->would : t->j->answer;
+}
+
+static const struct reason *judged_why(const struct telling *t)
+{
+	return t->j->would ? &t->j->would_why : &t->j->why;
+}
 
 static void key_text(struct buf *b, const char *key, struct str s)
 {
@@ -260,7 +271,7 @@ static void tell_rule(void *arg, uint32_t i)
 {
 	struct telling *t = arg;
 	const struct rule *r = &t->pol->rules[i];
-	bool named = t->f->hit[r->answer].rule == (int32_t)i && r->answer == t->j->answer && str_eq(t->j->why.rule, r->id);
+	bool named = t->f->hit[r->answer].rule == (int32_t)i && r->answer == judged(t) && str_eq(judged_why(t)->rule, r->id);
 
 	next_row(t->out);
 	key_text(t->out, "id", r->id);
@@ -379,11 +390,9 @@ static void tell_breakers(const struct telling *t)
 	buf_putc(t->out, ']');
 }
 
-static void tell_reason(const struct telling *t)
+static void tell_reason(const struct telling *t, enum verdict answer, const struct reason *why)
 {
-	const struct reason *why = &t->j->why;
-
-	key_text(t->out, "verdict", str_of(verdict_name(t->j->answer)));
+	key_text(t->out, "verdict", str_of(verdict_name(answer)));
 	buf_key(t->out, "reason");
 	buf_putc(t->out, '{');
 	key_text(t->out, "code", str_of(reason_name(why->code)));
@@ -402,10 +411,17 @@ static void tell(struct telling *t)
 {
 	buf_putc(t->out, '{');
 	key_text(t->out, "policy", t->pol->name);
+	key_text(t->out, "mode", policy_mode_word(t->pol->mode));
 	key_text(t->out, "tool", t->f->tool);
 	buf_key(t->out, "listed");
 	buf_puts(t->out, t->f->def ? "true" : "false");
-	tell_reason(t);
+	tell_reason(t, t->j->answer, &t->j->why);
+	if (t->j->would) {
+		buf_key(t->out, "would");
+		buf_putc(t->out, '{');
+		tell_reason(t, t->j->would, &t->j->would_why);
+		buf_putc(t->out, '}');
+	}
 	buf_key(t->out, "rules");
 	buf_putc(t->out, '[');
 	(void)name_index_find(t->pol->index, t->f->tool, t->f->def, tell_rule, t);
@@ -414,7 +430,7 @@ static void tell(struct telling *t)
 	tell_loops(t);
 	tell_breakers(t);
 	key_text(t->out, "default", str_of(verdict_name(t->pol->fallback)));
-	key_text(t->out, "passes", str_of(advice_of(t->j->why.code, t->j->answer)));
+	key_text(t->out, "passes", str_of(advice_of(judged_why(t)->code, judged(t))));
 	buf_putc(t->out, '}');
 }
 
@@ -433,7 +449,7 @@ int explain_json(const struct policy *pol, struct str request, const struct reso
 	int r = j ? read_request(&a, request, pol->currency, err) : pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 
 	if (r == 0)
-		r = fresh_state(&a, now, &st, err);
+		r = fresh_state(&a, pol->mode, now, &st, err);
 	if (r == 0) {
 		const struct caller who = { .session = SESSION, .root = SESSION, .agent = a.open.open.agent, .labels = a.open.open.labels,
 					    .root_dir = a.open.open.root, .secret = secret };

@@ -96,15 +96,21 @@ static void breakers_text(struct lines *l, const struct json *rows)
 	}
 }
 
-void explain_text(struct lines *l, const struct json *doc)
+static void answer_text(struct lines *l, const char *label, const struct json *answer)
 {
-	const struct json *why = json_get(doc, "reason");
+	const struct json *why = json_get(answer, "reason");
 
-	line_label(l, "verdict");
-	(void)line_value(l, "", doc, "verdict", "");
+	line_label(l, label);
+	(void)line_value(l, "", answer, "verdict", "");
+	if (str_is(json_string(json_get(answer, "mode")), "shadow"))
+		buf_puts(l->out, " (mode shadow)");
 	if (json_string(json_get(why, "message")).n)
 		(void)line_value(l, "\n          ", why, "message", "");
 	line_end(l);
+}
+
+static void reason_text(struct lines *l, const struct json *why)
+{
 	line_label(l, "reason");
 	(void)line_value(l, "", why, "code", "");
 	(void)line_value(l, ", rule ", why, "rule", "");
@@ -112,6 +118,16 @@ void explain_text(struct lines *l, const struct json *doc)
 	(void)line_value(l, "", why, "limit", " ");
 	(void)line_value(l, "", why, "unit", "");
 	line_end(l);
+}
+
+void explain_text(struct lines *l, const struct json *doc)
+{
+	const struct json *would = json_get(doc, "would");
+
+	answer_text(l, "verdict", doc);
+	if (would)
+		answer_text(l, "would", would);
+	reason_text(l, json_get(would ? would : doc, "reason"));
 	line_label(l, "tool");
 	(void)line_value(l, "", doc, "tool", "");
 	buf_puts(l->out, json_true(json_get(doc, "listed")) ? "" : " (not listed in `tools`)");
@@ -122,7 +138,7 @@ void explain_text(struct lines *l, const struct json *doc)
 	breakers_text(l, json_get(doc, "breakers"));
 	if (json_string(json_get(doc, "passes")).n) {
 		line_label(l, "passes");
-		(void)line_value(l, "with ", doc, "passes", "");
+		(void)line_value(l, would ? "enforced, with " : "with ", doc, "passes", "");
 		line_end(l);
 	}
 	buf_puts(l->out, "\nAs the first call of a new session: nothing is spent, remembered or open yet.\n");

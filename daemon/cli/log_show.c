@@ -94,7 +94,7 @@ static void flag(struct buf *out, const struct json *doc, const char *key, const
 
 static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 {
-	const struct json *reason = json_get(doc, "reason");
+	const struct json *would = json_get(doc, "would"), *reason = json_get(would ? would : doc, "reason");
 	struct str now = json_string(json_get(doc, "now"));
 
 	buf_printf(out, "%8llu ", (unsigned long long)seq);
@@ -103,6 +103,7 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 	word(out, json_string(json_get(doc, "action")));
 	word(out, json_string(json_get(doc, "what")));
 	word(out, json_string(json_get(doc, "verdict")));
+	named(out, "would", json_get(doc, "would"), "verdict");
 	word(out, json_string(json_get(doc, "outcome")));
 	word(out, json_string(json_get(doc, "tool")));
 	named(out, "session", doc, "session");
@@ -113,6 +114,7 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 	named(out, "card", json_get(doc, "card"), "id");
 	named(out, "policy", json_get(doc, "policy"), "name");
 	named(out, "name", doc, "name");
+	named(out, "mode", doc, "mode");
 	flag(out, doc, "loaded", "loaded", "refused");
 	flag(out, doc, "enrolled", "enrolled", "revoked");
 	named(out, "operator", doc, "operator");

@@ -16,12 +16,13 @@ static const char *const by_words[BY_COUNT] = { "tool", "agent", "day", "session
 struct row {
 	char key[PAWL_MAX_TOOL + 1], unit[4];
 	int64_t calls, open, refused;
+	int64_t would, would_money; /* of the calls: what shadow mode let through, and what it cost */
 	int64_t settled, reserved, tokens, tokens_reserved;
 };
 struct held { /* an allowed call, in order of seq */
 	uint64_t seq;
 	uint32_t row;
-	bool open;
+	bool open, would;
 	int64_t money, tokens;
 };
 struct spend {
@@ -158,7 +159,7 @@ static struct str key_of(const struct spend *sp, const struct entry *e, const st
 static int take_decision(struct spend *sp, const struct entry *e, const struct state *st, struct pawl_error *err)
 {
 	const struct entry_decision *d = &e->decision;
-	struct held h = { .seq = e->seq, .open = true };
+	struct held h = { .seq = e->seq, .open = true, .would = d->would != VERDICT_UNSET };
 	struct buf text = BUF_MAX(64);
 	void *calls = sp->calls;
 	bool ok = true;
@@ -172,6 +173,7 @@ static int take_decision(struct spend *sp, const struct entry *e, const struct s
 		return 0;
 	}
 	add(&sp->rows[h.row].calls, 1);
+	add(&sp->rows[h.row].would, h.would);
 	for (size_t i = 0; i < d->n_draws; i++) {
 		int64_t *most = d->draws[i].unit == UNIT_MONEY ? &h.money : d->draws[i].unit == UNIT_TOKENS ? &h.tokens : NULL;
 
@@ -193,6 +195,8 @@ static void end(struct spend *sp, struct held *h, int64_t money, int64_t tokens)
 		return;
 	h->open = false;
 	add(&sp->rows[h->row].settled, money);
+	if (h->would)
+		add(&sp->rows[h->row].would_money, money);
 	add(&sp->rows[h->row].tokens, tokens);
 }
 
@@ -263,7 +267,9 @@ static void put(const struct spend *sp, struct buf *b)
 		key_int(b, "calls", r->calls);
 		key_int(b, "open", r->open);
 		key_int(b, "refused", r->refused);
+		key_int(b, "would", r->would);
 		key_money(b, "settled", r->settled);
+		key_money(b, "would_settled", r->would_money);
 		key_money(b, "reserved", r->reserved);
 		buf_key(b, "currency");
 		buf_text(b, str_of(r->unit));
@@ -277,19 +283,21 @@ static void put(const struct spend *sp, struct buf *b)
 /* Columns of what may be long stand last, so that no name pushes the numbers around. */
 static void show(struct lines *l, const struct json *doc)
 {
-	static const char *const columns[] = { "calls", "open", "refused", "settled", "reserved", "currency", "tokens", "tokens_reserved" };
+	static const char *const columns[] = { "calls", "open", "refused", "would", "settled", "(would)", "reserved", "currency", "tokens", "(reserved)" };
+	static const char *const keys[] = { "calls", "open", "refused", "would", "settled", "would_settled", "reserved", "currency", "tokens",
+					    "tokens_reserved" };
 	const struct json *rows = json_get(doc, "rows");
 	struct str by = json_string(json_get(doc, "by"));
 
 	for (size_t c = 0; c < PAWL_LEN(columns); c++)
-		buf_printf(l->out, "%-12s", c == 7 ? "(reserved)" : columns[c]);
+		buf_printf(l->out, "%-12s", columns[c]);
 	escape_text(l->out, by, l->mode, 0, NULL);
 	line_end(l);
 	for (size_t i = 0; i < json_size(rows); i++) {
 		for (size_t c = 0; c < PAWL_LEN(columns); c++) {
 			size_t at = l->out->n;
 
-			if (!line_value(l, "", json_at(rows, i), columns[c], ""))
+			if (!line_value(l, "", json_at(rows, i), keys[c], ""))
 				buf_putc(l->out, '-');
 			do
 				buf_putc(l->out, ' ');
@@ -304,7 +312,8 @@ static int usage(FILE *out, int status)
 {
 	(void)fputs("usage: pawl spend [--by tool|agent|day|session] [--dir DIR] [--json]\n"
 		    "Adds up, from entry 0 of the log on, what calls cost: settled is what was charged (a call that nobody reported is charged\n"
-		    "what it had reserved), reserved what calls that are still open hold in money budgets. A day is the UTC day of the decision.\n"
+		    "what it had reserved), reserved what calls that are still open hold in money budgets. would counts the calls that shadow mode\n"
+		    "let through and enforce would not have, (would) what of settled they cost. A day is the UTC day of the decision.\n"
 		    "Reads the log's files; pawld may be running. Signatures are not checked: `pawl log verify`.\n\n"
 		    "  --by WHAT   one row for each tool (default), agent, day or session; each currency has rows of its own\n"
 		    "  --dir DIR   the log's folder, or the folder that `pawl init` made (default: $PAWL_DIR,\n"

@@ -45,10 +45,8 @@ static void key_id(struct buf *b, const char *key, char letter, uint64_t id)
 
 /* ---- the decision ---- */
 
-static void put_reason(struct buf *b, const struct entry_decision *d)
+static void put_reason(struct buf *b, const struct entry_decision *d, const struct reason *why)
 {
-	const struct reason *why = &d->why;
-
 	buf_key(b, "reason");
 	buf_putc(b, '{');
 	key_text(b, "code", str_of(reason_name(why->code)));
@@ -62,6 +60,15 @@ static void put_reason(struct buf *b, const struct entry_decision *d)
 	}
 	if (why->refers)
 		key_id(b, "decision", 'd', why->refers);
+	buf_putc(b, '}');
+}
+
+static void put_would(struct buf *b, const struct entry_decision *d)
+{
+	buf_key(b, "would");
+	buf_putc(b, '{');
+	key_text(b, "verdict", str_of(verdict_name(d->would)));
+	put_reason(b, d, &d->would_why);
 	buf_putc(b, '}');
 }
 
@@ -124,17 +131,21 @@ static void put_decision(struct why *y, const struct entry *e, const struct stat
 	key_text(b, "kind", str_of(entry_kind_name(e->kind)));
 	key_time(b, "now", e->now);
 	key_text(b, "verdict", str_of(verdict_name(d->answer)));
+	if (d->shadow)
+		key_text(b, "mode", policy_mode_word(MODE_SHADOW));
 	key_text(b, "tool", d->tool);
 	key_text(b, "call", d->call);
 	key_id(b, "session", 's', d->session);
 	if (who)
 		key_text(b, "agent", who->agent);
-	put_reason(b, d);
+	put_reason(b, d, &d->why);
+	if (d->would)
+		put_would(b, d);
 	put_rules(b, d);
 	put_draws(b, d);
 	if (d->lease_until)
 		key_time(b, "lease_until", d->lease_until);
-	key_text(b, "passes", str_of(advice_of(d->why.code, d->answer)));
+	key_text(b, "passes", str_of(d->would ? advice_of(d->would_why.code, d->would) : advice_of(d->why.code, d->answer)));
 	y->card = d->card ? d->card : d->spends;
 	y->allowed = d->answer == VERDICT_ALLOW;
 	y->found = true;
@@ -308,22 +319,10 @@ static void ended_lines(struct lines *l, const struct json *doc)
 	}
 }
 
-static void show(struct lines *l, const struct json *doc)
+static void reason_line(struct lines *l, const char *label, const struct json *verdict, const struct json *why)
 {
-	const struct json *why = json_get(doc, "reason"), *rules = json_get(doc, "rules");
-
-	line_label(l, "decision");
-	(void)line_value(l, "", doc, "decision", ": ");
-	(void)line_value(l, "", doc, "verdict", "");
-	(void)line_value(l, ", at ", doc, "now", "");
-	line_end(l);
-	line_label(l, "call");
-	(void)line_value(l, "", doc, "tool", "");
-	(void)line_value(l, ", id ", doc, "call", "");
-	(void)line_value(l, ", session ", doc, "session", "");
-	(void)line_value(l, ", agent ", doc, "agent", "");
-	line_end(l);
-	line_label(l, "reason");
+	line_label(l, label);
+	(void)line_value(l, "", verdict, "verdict", ": ");
 	(void)line_value(l, "", why, "code", "");
 	(void)line_value(l, ", rule ", why, "rule", "");
 	(void)line_value(l, ", ", why, "counter", " of ");
@@ -333,6 +332,27 @@ static void show(struct lines *l, const struct json *doc)
 	if (json_string(json_get(why, "message")).n)
 		(void)line_value(l, "\n          ", why, "message", "");
 	line_end(l);
+}
+
+static void show(struct lines *l, const struct json *doc)
+{
+	const struct json *would = json_get(doc, "would"), *rules = json_get(doc, "rules");
+
+	line_label(l, "decision");
+	(void)line_value(l, "", doc, "decision", ": ");
+	(void)line_value(l, "", doc, "verdict", "");
+	(void)line_value(l, " (mode ", doc, "mode", ")");
+	(void)line_value(l, ", at ", doc, "now", "");
+	line_end(l);
+	line_label(l, "call");
+	(void)line_value(l, "", doc, "tool", "");
+	(void)line_value(l, ", id ", doc, "call", "");
+	(void)line_value(l, ", session ", doc, "session", "");
+	(void)line_value(l, ", agent ", doc, "agent", "");
+	line_end(l);
+	reason_line(l, "reason", NULL, json_get(doc, "reason"));
+	if (would)
+		reason_line(l, "would", would, json_get(would, "reason"));
 	for (size_t i = 0; i < json_size(rules); i++) {
 		line_label(l, i ? "" : "rules");
 		(void)line_value(l, "", json_at(rules, i), "id", "");
@@ -345,7 +365,7 @@ static void show(struct lines *l, const struct json *doc)
 	ended_lines(l, doc);
 	if (json_string(json_get(doc, "passes")).n) {
 		line_label(l, "passes");
-		(void)line_value(l, "with ", doc, "passes", "");
+		(void)line_value(l, would ? "enforced, with " : "with ", doc, "passes", "");
 		line_end(l);
 	}
 }

@@ -17,7 +17,8 @@ static int refused(struct job *job, const struct refusal *no, struct buf *out)
 static void opened_text(struct job *job, const struct entry *e, struct buf *out)
 {
 	const struct live *lv = sessions_get(job->d->m.sessions, e->seq);
-	struct reply_open o = { .session = e->seq, .seq = e->seq, .lease_ns = e->session.lease_ns, .mode = STR("enforce") };
+	struct reply_open o = { .session = e->seq, .seq = e->seq, .lease_ns = e->session.lease_ns,
+				.mode = policy_mode_word(job->d->m.policy->mode) };
 
 	o.expires = lv ? lv->lease_until : e->now;
 	memcpy(o.token, job->token, sizeof(o.token));
@@ -67,7 +68,7 @@ int handle_hello(struct job *job, struct buf *out)
 	const struct policy *pol = job->d->m.policy;
 	struct reply_fact promises[JOB_PROMISES];
 	struct buf key = BUF_MAX(512);
-	struct reply_hello h = { .policy_name = pol->name, .currency = pol->currency, .mode = STR("enforce"), .fallback = pol->fallback,
+	struct reply_hello h = { .policy_name = pol->name, .currency = pol->currency, .mode = policy_mode_word(pol->mode), .fallback = pol->fallback,
 				 .attended = pol->attended, .watch_state = STR("off"), .watch_why = STR("not built yet") };
 	char hex[65];
 

@@ -9,6 +9,10 @@ size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PRO
 	const struct str same = STR("agents and operator share one uid: code that attacks pawld's own files is not held");
 	size_t n = 0;
 
+	if (d->m.policy->mode == MODE_SHADOW) {
+		out[n++] = (struct reply_fact){ STR("P2"), STR("off"), STR("shadow mode: what is spent is counted, and a limit that is reached stops nothing") };
+		out[n++] = (struct reply_fact){ STR("P3"), STR("off"), STR("shadow mode: denials are told as `would` and bind nothing") };
+	}
 	if (d->same_uid) {
 		out[n++] = (struct reply_fact){ STR("P4"), STR("partial"), same };
 		out[n++] = (struct reply_fact){ STR("P6"), STR("partial"), same };
@@ -36,7 +40,8 @@ int handle_status(struct job *job, struct buf *out)
 	char hex[65];
 	struct reply_status s = { .watcher_pid = d->watcher, .rest_pid = getpid(), .started = d->started_ns, .now = clock_now(&d->clock),
 				  .wall = clock_wall(&d->clock), .policy_loaded = d->policy_loaded_ns, .policy_name = m->policy->name,
-				  .mode = STR("enforce"), .fallback = m->policy->fallback, .allow = m->count.answers[VERDICT_ALLOW],
+				  .mode = policy_mode_word(m->policy->mode), .would_review = m->count.would[VERDICT_REVIEW],
+				  .would_deny = m->count.would[VERDICT_DENY], .fallback = m->policy->fallback, .allow = m->count.answers[VERDICT_ALLOW],
 				  .review = m->count.answers[VERDICT_REVIEW], .deny = m->count.answers[VERDICT_DENY], .settles = m->count.settles,
 				  .malformed = m->count.malformed, .unauthenticated = m->count.unauthenticated, .throttled = m->count.throttled,
 				  .oversized = m->count.oversized + ipc_oversized(d->agent_door) + ipc_oversized(d->operator_door), .probes = probes, .n_probes = d->n_probes, .promises = promises };

@@ -107,7 +107,7 @@ int handle_review_list(struct job *job, struct buf *out)
 		n++;
 	}
 	card = job->rq.by.all ? state_card_any_after(m->state, job->rq.session, after) : state_card_after(m->state, job->rq.session, after);
-	reply_review_list(rows, n, card != NULL, out);
+	reply_review_list(rows, n, card != NULL, policy_mode_word(m->policy->mode), out);
 	for (size_t i = 0; i < n; i++)
 		card_text_done(&text[i]);
 	return 0;

@@ -39,6 +39,18 @@ static void decide_reason(const struct reason *why, struct str currency, struct 
 	buf_putc(out, '}');
 }
 
+/* Shadow mode: what enforce would have answered. */
+static void decide_would(const struct entry_decision *d, struct buf *out)
+{
+	buf_key(out, "would");
+	buf_puts(out, "{\"verdict\":");
+	buf_json(out, str_of(verdict_name(d->would)));
+	reply_key_span(out, "retry_after", d->would_why.retry_after_ns);
+	buf_key(out, "reason");
+	decide_reason(&d->would_why, d->money_unit, out);
+	buf_putc(out, '}');
+}
+
 static void decide_settled(const struct entry_decision *d, struct buf *out)
 {
 	const char *outcome = outcome_name(d->settled);
@@ -90,6 +102,8 @@ void reply_reviewed(const struct entry *e, struct str note, enum card_mode card,
 		buf_puts(out, ",\"call_reused\":true");
 	if (d->limits_ignored)
 		buf_puts(out, ",\"limits_ignored\":true");
+	if (d->would)
+		decide_would(d, out);
 	key_log(out, e->seq, note);
 	buf_putc(out, '}');
 }

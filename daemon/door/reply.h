@@ -28,7 +28,7 @@ struct reply_open {
 	uint64_t session, seq;
 	uint8_t token[32];
 	int64_t expires, lease_ns;
-	struct str mode; /* "enforce" */
+	struct str mode; /* "enforce", "shadow" */
 };
 void reply_open(const struct reply_open *o, struct buf *out);
 void reply_close(uint64_t session, uint64_t seq, struct buf *out);
@@ -98,7 +98,7 @@ struct reply_status {
 	enum verdict fallback;
 	struct reply_log log;
 	uint64_t live, kept; /* sessions */
-	uint64_t allow, review, deny, settles, malformed, unauthenticated, throttled, oversized;
+	uint64_t allow, review, deny, would_review, would_deny, settles, malformed, unauthenticated, throttled, oversized;
 	uint64_t rows, snapshot, unread; /* of the projector */
 	struct str rows_problem;
 	const struct reply_fact *probes, *promises;
@@ -149,7 +149,8 @@ struct reply_card {
 	const struct reply_before *before;
 	size_t n_before;
 };
-void reply_review_list(const struct reply_card *rows, size_t n, bool more, struct buf *out);
+/* mode: "enforce", "shadow": why no card comes. */
+void reply_review_list(const struct reply_card *rows, size_t n, bool more, struct str mode, struct buf *out);
 void reply_review_show(const struct reply_card *card, struct buf *out);
 void reply_nonce(const uint8_t nonce[static 32], int64_t expires, struct buf *out);
 void reply_review_resolve(uint64_t review, enum card_mode mode, uint64_t seq, struct buf *out);

@@ -98,6 +98,8 @@ static void state_denials(const struct stick_fact *rows, size_t n, struct buf *o
 		buf_text(out, rows[i].tool);
 		reply_key_text(out, "rule", rows[i].rule);
 		reply_key_text(out, "sticky", how ? str_of(how) : STR_NONE);
+		if (rows[i].would)
+			buf_puts(out, ",\"would\":true");
 		buf_putc(out, '}');
 	}
 	buf_putc(out, ']');
@@ -115,6 +117,8 @@ static void state_breakers(const struct breaker_row *rows, size_t n, struct buf 
 			reply_key_text(out, "tool", rows[i].tool);
 		reply_key_text(out, "state", mode ? str_of(mode) : STR_NONE);
 		reply_key_time(out, "until", rows[i].until);
+		if (rows[i].would)
+			buf_puts(out, ",\"would\":true");
 		buf_putc(out, '}');
 	}
 	buf_putc(out, ']');
@@ -173,6 +177,10 @@ static void status_counters(const struct reply_status *s, struct buf *out)
 	count(out, "allow", s->allow);
 	count(out, "review", s->review);
 	count(out, "deny", s->deny);
+	buf_putc(out, '}');
+	open_object(out, "would"); /* of those allowed, in shadow mode */
+	count(out, "review", s->would_review);
+	count(out, "deny", s->would_deny);
 	buf_putc(out, '}');
 	count(out, "settle", s->settles);
 	count(out, "malformed", s->malformed);

@@ -72,7 +72,7 @@ static void card(const struct reply_card *c, struct buf *out)
 	card_before(c->before, c->n_before, out);
 }
 
-void reply_review_list(const struct reply_card *rows, size_t n, bool more, struct buf *out)
+void reply_review_list(const struct reply_card *rows, size_t n, bool more, struct str mode, struct buf *out)
 {
 	reply_head(OP_REVIEW_LIST, out);
 	buf_puts(out, ",\"reviews\":[");
@@ -81,7 +81,9 @@ void reply_review_list(const struct reply_card *rows, size_t n, bool more, struc
 		card(&rows[i], out);
 		buf_putc(out, '}');
 	}
-	buf_puts(out, more ? "],\"more\":true}" : "],\"more\":false}");
+	buf_puts(out, more ? "],\"more\":true" : "],\"more\":false");
+	reply_key_text(out, "mode", mode);
+	buf_putc(out, '}');
 }
 
 void reply_review_show(const struct reply_card *c, struct buf *out)

@@ -89,6 +89,7 @@ static const struct field policy_rows[] = {
 	{ FIELD("key", TEXT, WHEN_SET, E(policy.key)) }, ENDS_KIND,
 	{ FIELD("loaded", BOOL, ALWAYS, E(policy.loaded)) },
 	{ FIELD("message", TEXT, WHEN_SET, E(policy.message)) },
+	{ FIELD("mode", TEXT, WHEN_SET, E(policy.mode)) },
 	{ FIELD("name", TEXT, WHEN_SET, E(policy.name)) },
 	NO_BUDGETS(policy.budgets), ENDS_NOW,
 	{ FIELD("operator", TEXT, WHEN_SET, E(policy.operator)) },
@@ -124,18 +125,10 @@ static const struct field open_rows[] = {
 /* ---- breakers, in whatever changes them ---- */
 static const struct field time_item = { FIELD("", TIME, ALWAYS, 0) };
 #define B(member) offsetof(struct breaker_row, member)
-static const struct list denies_list = { .item = &time_item,
-					 .size = sizeof(int64_t),
-					 .max = PAWL_MAX_STREAK,
-					 .count = B(n_denies),
-					 .count32 = true,
-					 .in_place = true };
-static const struct list fails_list = { .item = &time_item,
-					.size = sizeof(int64_t),
-					.max = PAWL_MAX_STREAK,
-					.count = B(n_fails),
-					.count32 = true,
-					.in_place = true };
+static const struct list denies_list = { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count =
+					B(n_denies), .count32 = true, .in_place = true };
+static const struct list fails_list = { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count =
+					B(n_fails), .count32 = true, .in_place = true };
 static const struct field breaker_rows[] = {
 	{ FIELD("denies", LIST, WHEN_SET, B(denies)), .more = &denies_list },
 	{ FIELD("fails", LIST, WHEN_SET, B(fails)), .more = &fails_list },
@@ -149,6 +142,7 @@ static const struct field breaker_rows[] = {
 	{ FIELD("sticky", BOOL, WHEN_SET, B(sticky)) },
 	{ FIELD("tool", TEXT, WHEN_SET, B(tool)) },
 	{ FIELD("until", TIME, WHEN_SET, B(until)) },
+	{ FIELD("would", BOOL, WHEN_SET, B(would)) },
 };
 /* o: the body that they are in */
 #define BREAKERS(o)                                                                                             \
@@ -195,39 +189,28 @@ static const struct field draw_rows[] = {
 	{ FIELD("unit", UNIT, ALWAYS, D(unit)) },
 	{ FIELD("used", AMOUNT, ALWAYS, D(used)), .unit = D(unit) },
 };
-static const struct list draw_list = { .fields = { draw_rows, PAWL_LEN(draw_rows) },
-				       .size = sizeof(struct draw),
-				       .max = PAWL_MAX_LEDGERS,
-				       .count = E(decision.n_draws) };
+static const struct list draw_list = { .fields = { draw_rows, PAWL_LEN(draw_rows) }, .size = sizeof(struct draw), .max
+					= PAWL_MAX_LEDGERS, .count = E(decision.n_draws) };
 static const struct field path_rows[] = {
 	{ FIELD("field", TEXT, ALWAYS, offsetof(struct fact_path, subject)) },
 	{ FIELD("resolved", BOOL, ALWAYS, offsetof(struct fact_path, resolved)) },
 };
-static const struct list path_list = { .fields = { path_rows, PAWL_LEN(path_rows) },
-				       .size = sizeof(struct fact_path),
-				       .max = PAWL_LEN(((struct entry_decision *)0)->paths),
-				       .count = E(decision.n_paths),
-				       .in_place = true };
+static const struct list path_list = { .fields = { path_rows, PAWL_LEN(path_rows) }, .size = sizeof(struct fact_path),
+					.max = PAWL_LEN(((struct entry_decision *)0)->paths), .count = E(decision.n_paths), .in_place = true };
 static const struct field ask_rows[] = {
 	{ FIELD("code", NAME, ALWAYS, offsetof(struct ask, code)), .more = &entry_reason_names },
 	{ FIELD("refers", ID, WHEN_SET, offsetof(struct ask, refers)), .arg = 'd' },
 	{ FIELD("rule", TEXT, WHEN_SET, offsetof(struct ask, rule)) },
 };
-static const struct list ask_list = { .fields = { ask_rows, PAWL_LEN(ask_rows) },
-				      .size = sizeof(struct ask),
-				      .max = PAWL_MAX_ASKS,
-				      .count = E(decision.n_asks),
-				      .in_place = true };
+static const struct list ask_list = { .fields = { ask_rows, PAWL_LEN(ask_rows) }, .size = sizeof(struct ask), .max =
+					PAWL_MAX_ASKS, .count = E(decision.n_asks), .in_place = true };
 static const struct field stick_rows[] = {
 	{ FIELD("how", NAME, ALWAYS, offsetof(struct stick_fact, how)), .more = &entry_stick_names },
 	{ FIELD("rule", TEXT, ALWAYS, offsetof(struct stick_fact, rule)) },
 	{ FIELD("tool", TEXT, ALWAYS, offsetof(struct stick_fact, tool)) },
 };
-static const struct list stick_list = { .fields = { stick_rows, PAWL_LEN(stick_rows) },
-					.size = sizeof(struct stick_fact),
-					.max = PAWL_MAX_STICKS,
-					.count = E(decision.n_sticks),
-					.in_place = true };
+static const struct list stick_list = { .fields = { stick_rows, PAWL_LEN(stick_rows) }, .size = sizeof(struct
+					stick_fact), .max = PAWL_MAX_STICKS, .count = E(decision.n_sticks), .in_place = true };
 static const struct field token_item = { FIELD("", HEX, ALWAYS, 0), .arg = 16 };
 static const struct list trip_list = {
 	.item = &token_item, .size = 16, .max = PAWL_MAX_PERIOD, .count = E(decision.n_trips), .in_place = true
@@ -246,16 +229,24 @@ static const struct field guard_rows[] = {
 	{ FIELD("money", MONEY, WHEN_FLAG, E(decision.guard_money)), .flag = E(decision.has_guard_money) },
 	{ FIELD("repeat", INT, WHEN_SET, E(decision.guard_repeat)) },
 };
-#define WHY_NUMBERS .flag = E(decision.why.has_numbers), .unit = E(decision.why.unit)
-static const struct field reason_rows[] = {
-	{ FIELD("code", NAME, ALWAYS, E(decision.why.code)), .more = &entry_reason_names },
-	{ FIELD("counter", AMOUNT, WHEN_FLAG, E(decision.why.counter)), WHY_NUMBERS },
-	{ FIELD("limit", AMOUNT, WHEN_FLAG, E(decision.why.limit)), WHY_NUMBERS },
-	{ FIELD("message", MESSAGE, ALWAYS, E(decision.why.message)), .arg = sizeof(((struct reason *)0)->message) },
-	{ FIELD("refers", ID, WHEN_SET, E(decision.why.refers)), .arg = 'd' },
-	{ FIELD("retry_after", SPAN, WHEN_SET, E(decision.why.retry_after_ns)) },
-	{ FIELD("rule", TEXT, WHEN_SET, E(decision.why.rule)) },
-	{ FIELD("unit", UNIT, WHEN_FLAG, E(decision.why.unit)), WHY_NUMBERS },
+/* why: the struct reason */
+#define WHY_NUMBERS(why) .flag = E(why.has_numbers), .unit = E(why.unit)
+#define REASON_ROWS(why)                                                                                             \
+	{ FIELD("code", NAME, ALWAYS, E(why.code)), .more = &entry_reason_names },                                   \
+	    { FIELD("counter", AMOUNT, WHEN_FLAG, E(why.counter)), WHY_NUMBERS(why) },                               \
+	    { FIELD("limit", AMOUNT, WHEN_FLAG, E(why.limit)), WHY_NUMBERS(why) },                                   \
+	    { FIELD("message", MESSAGE, ALWAYS, E(why.message)), .arg = sizeof(((struct reason *)0)->message) },     \
+	    { FIELD("refers", ID, WHEN_SET, E(why.refers)), .arg = 'd' },                                            \
+	    { FIELD("retry_after", SPAN, WHEN_SET, E(why.retry_after_ns)) },                                         \
+	    { FIELD("rule", TEXT, WHEN_SET, E(why.rule)) },                                                          \
+	{                                                                                                            \
+		FIELD("unit", UNIT, WHEN_FLAG, E(why.unit)), WHY_NUMBERS(why)                                        \
+	}
+static const struct field reason_rows[] = { REASON_ROWS(decision.why) };
+static const struct field would_reason_rows[] = { REASON_ROWS(decision.would_why) };
+static const struct field would_rows[] = {
+	{ FIELD("reason", OBJECT, ALWAYS, 0), .more = FIELDS(would_reason_rows) },
+	{ FIELD("verdict", NAME, WHEN_SET, E(decision.would)), .more = &entry_verdict_names },
 };
 #define RULE(word, verdict)                                                             \
 	{ FIELD(word, TEXT, WHEN_SET, E(decision.rules[verdict])) },                    \
@@ -303,12 +294,14 @@ static const struct field decision_rows[] = {
 	{ FIELD("same", HEX, ALWAYS, E(decision.same)), .arg = 16 },
 	{ FIELD("session", ID, ALWAYS, E(decision.session)), .arg = 's' },
 	{ FIELD("settled", OBJECT, WHEN_SET, 0), .more = FIELDS(settled_rows) },
+	{ FIELD("shadow", BOOL, WHEN_SET, E(decision.shadow)) },
 	{ FIELD("spends", ID, WHEN_SET, E(decision.spends)), .arg = 'r' },
 	{ FIELD("sticks", LIST, WHEN_SET, E(decision.sticks)), .more = &stick_list },
 	{ FIELD("tool", TEXT, ALWAYS, E(decision.tool)) },
 	{ FIELD("trips", LIST, WHEN_SET, E(decision.trips)), .more = &trip_list },
 	{ FIELD("verdict", NAME, ALWAYS, E(decision.answer)), .more = &entry_verdict_names },
 	ENDS_WALL,
+	{ FIELD("would", OBJECT, WHEN_SET, 0), .more = FIELDS(would_rows) },
 };
 
 /* ---- settle, and its twin inside a loss ---- */
@@ -403,11 +396,8 @@ static const struct field grant_rows[] = {
 	{ FIELD("tool", TEXT, WHEN_SET, G(key.tool)) },
 	{ FIELD("unit", UNIT, ALWAYS, G(key.unit)) },
 };
-static const struct list grant_list = { .fields = { grant_rows, PAWL_LEN(grant_rows) },
-					.size = sizeof(struct grant),
-					.max = PAWL_MAX_ASKS,
-					.count = E(resolve.n_grants),
-					.in_place = true };
+static const struct list grant_list = { .fields = { grant_rows, PAWL_LEN(grant_rows) }, .size = sizeof(struct grant),
+					.max = PAWL_MAX_ASKS, .count = E(resolve.n_grants), .in_place = true };
 static const struct field resolve_rows[] = {
 	{ FIELD("action", NAME, ALWAYS, E(resolve.action)), .more = &entry_answer_names },
 	BREAKERS(resolve),

@@ -45,7 +45,9 @@ struct entry_budgets {
 };
 
 struct entry_start {
-	struct str version, policy_name, policy_hash /* hex */, mode, fallback /* "deny" … */;
+	struct str version, policy_name, policy_hash /* hex */;
+	struct str mode; /* "shadow"; "enforce" also ends what shadow mode remembered; "" does not say */
+	struct str fallback; /* "deny" … */
 	int64_t judge;
 	const struct json *probes; /* object: name -> {"state":"on|off|partial","why":"…"}; see spine */
 	struct str probes_text;	   /* canonical JSON of the same; what is rendered */
@@ -59,6 +61,7 @@ struct entry_stop {
 struct entry_policy {
 	bool loaded;
 	struct str name, hash, message; /* message: the first error of a refused file, or "" */
+	struct str mode;		/* loaded: as in a start entry */
 	struct entry_budgets budgets;	/* loaded */
 	bool ordered;			/* an operator asked for it; else a signal, or the log is open again */
 	struct str operator, key, reason;
@@ -106,8 +109,11 @@ struct entry_decision {
 	bool call_reused;
 	bool limits_ignored;	/* the caller asked for limits looser than its earlier ones: those stand */
 	/* the answer */
+	bool shadow;		/* judged in shadow mode: its sticks and trips bind nothing */
 	enum verdict answer;
 	struct reason why;
+	enum verdict would;	/* shadow: what would have been answered instead of allow; UNSET = the same */
+	struct reason would_why;
 	struct str money_unit;	/* the policy's currency, so that a reply can be rendered from the entry alone */
 	const struct draw *draws; /* amounts are reserved only when answer is allow */
 	size_t n_draws;

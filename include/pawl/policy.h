@@ -11,7 +11,11 @@ struct buf;
 
 /* ---- a policy, as policy/compile.c builds it. Text is NUL-terminated and owned by the policy. ---- */
 
-enum policy_mode { MODE_ENFORCE, MODE_SHADOW /* its room is not built yet: refused at load */ };
+enum policy_mode { MODE_ENFORCE, MODE_SHADOW /* answers are judged and told as `would`; the call runs */ };
+static inline struct str policy_mode_word(enum policy_mode m)
+{
+	return m == MODE_SHADOW ? STR("shadow") : STR("enforce");
+}
 
 struct tool {
 	struct str name;	     /* canonical: folded to lower case */
@@ -288,6 +292,7 @@ struct stick_fact { /* a denial that is remembered */
 	enum stick how;
 	struct str tool; /* the name that is denied */
 	struct str rule;
+	bool would; /* of state_denial_next() alone: remembered in shadow mode, binds nothing */
 };
 
 struct ask { /* one reason for which a person is asked */
@@ -302,6 +307,7 @@ struct breaker_row {
 	struct str id, owner, tool;
 	enum scope scope;	    /* SCOPE_COUNT: one for all */
 	uint64_t session;
+	bool would;		    /* part of the key: the row that shadow mode keeps beside the one that binds */
 	enum breaker_mode mode;
 	bool sticky;
 	int64_t generation;	    /* goes up when it opens; results of an older one are ignored */
@@ -314,6 +320,8 @@ struct breaker_row {
 struct judgement {
 	enum verdict answer;
 	struct reason why;
+	enum verdict would;	/* shadow mode: what enforce would have answered where answer is allow all the same; else UNSET */
+	struct reason would_why;
 	bool replay;		/* same key, same client, unsettled: send entry `why.refers` again and write nothing */
 	bool call_reused;
 	uint64_t card;		/* review: the pending card an equal call joins, 0 = open a new one */

@@ -20,6 +20,8 @@ void state_apply(struct state *st, const struct entry *e);
 
 uint64_t state_next_seq(const struct state *st); /* 0 for an empty log */
 int64_t state_now(const struct state *st);	 /* log time of the newest entry, 0 when none */
+/* Of the policy in force, as the newest entry that told it had it. */
+enum policy_mode state_mode(const struct state *st);
 /* SHA-256 over the bytes that state_write() gives: equal for equal entries, on any machine. */
 void state_digest(const struct state *st, uint8_t out[static 32]);
 
@@ -112,7 +114,8 @@ struct exec_state {
 bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exec_state *ret);
 /* A member of a cycle that tripped in this tree. */
 bool state_tripped(const struct state *st, uint64_t root, const uint8_t same[static 16]);
-/* The rule by which `name` is denied to this session: by its own memory, an ancestor's, the tree's or the agent's. STR_NONE: it is not. */
+/* The rule by which `name` is denied to this session: by its own memory, an ancestor's, the tree's or the agent's. STR_NONE: it is not.
+ * This and state_tripped() count what shadow mode remembers, which is there in shadow mode alone. */
 struct str state_denied(const struct state *st, const struct session_state *who, struct str name);
 /* Every denial that binds the session; after = 0 first, *at moves on. false at the end. */
 bool state_denial_next(const struct state *st, const struct session_state *who, uint32_t *at, struct stick_fact *ret);

@@ -160,7 +160,10 @@ class Player:
             self.names[s["as"]] = {"session": self.here, "reply": reply}
 
     def check(self, s: dict[str, str], reply: dict[str, Any]) -> None:
-        reason = reply["reason"]
+        would = reply.get("would")
+        reason = would["reason"] if would else reply["reason"]
+        if (would["verdict"] if would else None) != s.get("would"):
+            self.fail(reply)
         got = {"want": reply["verdict"], **{k: reason.get(k) for k in ("code", "rule", "counter", "limit")}}
         if any(k in s and s[k] != v for k, v in got.items()):
             self.fail(reply)
@@ -209,6 +212,8 @@ class Player:
 
     def do_restart(self, s: dict[str, str]) -> None:
         self.live.kill()
+        if "policy" in s:
+            self.live.write_policy(self.policy(s["policy"]))
         self.live.start()
         for session in self.sessions.values():
             session.stream.close()
@@ -245,10 +250,20 @@ class Player:
         return next(r["ended"] or "live" for r in rows if r["session"] == self.sessions[s["session"]].id)
 
     def see_breaker(self, s: dict[str, str]) -> str:
-        return next((b["state"] for b in self.here.state()["breakers"] if b["breaker"] == s["breaker"]), "closed")
+        rows = [b for b in self.here.state()["breakers"] if b["breaker"] == s["breaker"]]
+        return next((b["state"] for b in rows if str(b.get("would", False)).lower() == s.get("would", "false")), "closed")
 
     def see_left(self, s: dict[str, str]) -> str:
         return self.here.state()["remaining"][s["budget"]]["remaining"]
+
+    def see_over(self, s: dict[str, str]) -> str:
+        return self.here.state()["remaining"][s["budget"]].get("over", "0")
+
+    def see_mode(self, s: dict[str, str]) -> str:
+        told = {self.live.status()["mode"], self.live.session().opened["mode"], self.live.ask_operator("review.list")["mode"]}
+        with self.live.door() as door:
+            told.add(door.ask({"v": 1, "op": "hello"})["mode"])
+        return " ".join(sorted(told))
 
     def see_waiting(self, s: dict[str, str]) -> str:
         listed = [r["review"] for r in self.live.ask_operator("review.list", session=self.here.id)["reviews"]]
@@ -258,7 +273,8 @@ class Player:
         return str(len(listed))
 
     def see_denied(self, s: dict[str, str]) -> str:
-        return next((d["rule"] for d in self.here.state()["denials"] if d["tool"] == s["tool"]), "")
+        rows = [d for d in self.here.state()["denials"] if d["tool"] == s["tool"]]
+        return next((d["rule"] for d in rows if str(d.get("would", False)).lower() == s.get("would", "false")), "")
 
     def see_entries(self, s: dict[str, str]) -> str:
         return str(sum(e["body"]["kind"] == s["kind"] for e in self.live.entries()))

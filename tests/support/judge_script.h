@@ -150,6 +150,7 @@ static inline void reload(struct world *w, const char *text)
 
 	policy_free(w->pol);
 	w->pol = load(text);
+	e.policy = (struct entry_policy){ .loaded = true, .mode = policy_mode_word(w->pol->mode) };
 	put(w, &e);
 }
 
@@ -219,6 +220,7 @@ static inline struct world world_new(const struct script *script)
 	assert_int_equal(state_new(&w.a, NULL), 0);
 	assert_int_equal(state_new(&w.b, NULL), 0);
 	e = blank(&w, ENTRY_START);
+	e.start.mode = policy_mode_word(w.pol->mode);
 	put(&w, &e);
 	if (script->steps[0].op != OPEN || script->steps[0].child)
 		open_session(&w, NULL);

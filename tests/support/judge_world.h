@@ -52,7 +52,7 @@ struct step {
 	int64_t tokens;    /* 0 = not said, -1 = said to be 0 */
 	const char *limit_money;
 	int64_t limit_repeat;
-	enum verdict want;
+	enum verdict want, would; /* would: .code, .rule and .says are of that reason then */
 	enum reason_code code;
 	const char *rule, *says; /* NULL = not looked at */
 	bool replay, ignored, reused;
@@ -190,6 +190,7 @@ static inline void text_of_judgement(const struct judgement *j, struct buf *b)
 		   (long long)j->why.counter, (long long)j->why.limit, (unsigned long long)j->why.refers, j->replay,
 		   j->call_reused, (unsigned long long)j->card, (long long)j->card_until, j->has_guard_money,
 		   (long long)j->guard_money, (long long)j->guard_repeat, j->limits_ignored, j->settled);
+	buf_printf(b, "%d %s %.*s|%s|", j->would, reason_name(j->would_why.code), STR_ARG(j->would_why.rule), j->would_why.message);
 	for (size_t i = 0; i < j->n_draws; i++) {
 		const struct draw *d = &j->draws[i];
 
@@ -209,7 +210,7 @@ static inline void text_of_judgement(const struct judgement *j, struct buf *b)
 	for (size_t i = 0; i < j->n_breakers; i++) {
 		const struct breaker_row *r = &j->breakers[i];
 
-		buf_printf(b, "%.*s/%d/%llu/%.*s/%.*s %d %d %lld %lld %llu %u %u|", STR_ARG(r->id), r->scope,
+		buf_printf(b, "%d %.*s/%d/%llu/%.*s/%.*s %d %d %lld %lld %llu %u %u|", r->would, STR_ARG(r->id), r->scope,
 			   (unsigned long long)r->session, STR_ARG(r->owner), STR_ARG(r->tool), r->mode, r->sticky,
 			   (long long)r->generation, (long long)r->until, (unsigned long long)r->probe, r->n_fails,
 			   r->n_denies);
@@ -254,11 +255,13 @@ static inline bool is_number(int want, size_t got)
 
 static inline void check_answer(const struct world *w, const struct step *s, const struct judgement *j, int time)
 {
-	if (j->answer != s->want || (!s->replay && j->why.code != s->code) || j->replay != s->replay ||
+	const struct reason *why = j->would ? &j->would_why : &j->why;
+
+	if (j->answer != s->want || j->would != s->would || (!s->replay && why->code != s->code) || j->replay != s->replay ||
 	    j->limits_ignored != s->ignored || j->call_reused != s->reused ||
-	    (s->rule && !str_is(j->why.rule, s->rule)) || (s->says && strcmp(j->why.message, s->says) != 0))
-		fail_msg("%s, step %zu, time %d: %d %s by \"%.*s\": %s", w->script->name, w->step, time, j->answer,
-			 reason_name(j->why.code), STR_ARG(j->why.rule), j->why.message);
+	    (s->rule && !str_is(why->rule, s->rule)) || (s->says && strcmp(why->message, s->says) != 0))
+		fail_msg("%s, step %zu, time %d: %d (would %d) %s by \"%.*s\": %s", w->script->name, w->step, time, j->answer,
+			 j->would, reason_name(why->code), STR_ARG(why->rule), why->message);
 	if (!is_number(s->asks, j->n_asks) || !is_number(s->trips, j->n_trips))
 		fail_msg("%s, step %zu: %zu asks, %zu trips", w->script->name, w->step, j->n_asks, j->n_trips);
 	if (s->spends && j->spends != (s->spends > 0 ? card_of(w, s->spends) : 0))

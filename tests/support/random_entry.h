@@ -106,7 +106,7 @@ static inline size_t dice_size(struct dice *d, unsigned max)
 static inline struct breaker_row some_breaker(struct dice *d)
 {
 	struct breaker_row b = { .id = dice_word(d), .owner = dice_maybe(d), .tool = dice_maybe(d), .scope = dice_below(d, SCOPE_COUNT + 1),
-				 .session = dice_coin(d) ? dice_some_id(d) : 0, .mode = dice_below(d, BREAKER_MODE_COUNT), .sticky = dice_coin(d),
+				 .session = dice_coin(d) ? dice_some_id(d) : 0, .mode = dice_below(d, BREAKER_MODE_COUNT), .sticky = dice_coin(d), .would = dice_coin(d),
 				 .generation = dice_amount(d), .until = dice_coin(d) ? dice_moment(d) : 0,
 				 .n_fails = (uint32_t)dice_size(d, PAWL_MAX_STREAK), .n_denies = (uint32_t)dice_size(d, PAWL_MAX_STREAK) };
 
@@ -162,9 +162,19 @@ static inline void some_settle(struct dice *d, struct entry_settle *s)
 	dice_bytes(d, s->same, sizeof(s->same));
 }
 
+static inline struct reason some_reason(struct dice *d)
+{
+	struct reason why = { .code = dice_below(d, REASON_COUNT), .rule = dice_maybe(d), .has_numbers = dice_coin(d), .unit = dice_below(d, UNIT_COUNT),
+			      .counter = dice_amount(d), .limit = dice_amount(d), .retry_after_ns = dice_coin(d) ? dice_amount(d) : 0,
+			      .refers = dice_coin(d) ? dice_some_id(d) : 0 };
+	struct str message = dice_word(d);
+
+	memcpy(why.message, message.p, message.n);
+	return why;
+}
+
 static inline void some_decision(struct dice *d, struct entry_decision *e)
 {
-	struct str message = dice_word(d);
 
 	e->session = dice_some_id(d);
 	e->root = dice_some_id(d);
@@ -194,10 +204,10 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 	e->call_reused = dice_coin(d);
 	e->limits_ignored = dice_coin(d);
 	e->answer = dice_below(d, 4);
-	e->why = (struct reason){ .code = dice_below(d, REASON_COUNT), .rule = dice_maybe(d), .has_numbers = dice_coin(d), .unit = dice_below(d, UNIT_COUNT),
-				  .counter = dice_amount(d), .limit = dice_amount(d), .retry_after_ns = dice_coin(d) ? dice_amount(d) : 0,
-				  .refers = dice_coin(d) ? dice_some_id(d) : 0 };
-	memcpy(e->why.message, message.p, message.n);
+	e->why = some_reason(d);
+	e->shadow = dice_coin(d);
+	e->would = dice_below(d, 4);
+	e->would_why = some_reason(d);
 	e->money_unit = dice_coin(d) ? dice_put(d, "USD") : STR_NONE;
 	e->n_draws = dice_below(d, 4) ? dice_below(d, 4) : dice_below(d, PAWL_MAX_LEDGERS + 1);
 	e->draws = d->draws;
@@ -214,7 +224,7 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 	e->n_breakers = some_breakers(d, &e->breakers);
 	e->n_sticks = dice_size(d, PAWL_MAX_STICKS);
 	for (size_t i = 0; i < e->n_sticks; i++)
-		e->sticks[i] = (struct stick_fact){ 1 + dice_below(d, STICK_COUNT - 1), dice_word(d), dice_word(d) };
+		e->sticks[i] = (struct stick_fact){ .how = 1 + dice_below(d, STICK_COUNT - 1), .tool = dice_word(d), .rule = dice_word(d) };
 	e->n_trips = dice_size(d, PAWL_MAX_PERIOD);
 	dice_bytes(d, e->trips, e->n_trips * sizeof(e->trips[0]));
 	e->polling = dice_coin(d);
@@ -310,7 +320,7 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 		return;
 	case ENTRY_POLICY:
 		e->policy = (struct entry_policy){ .loaded = dice_coin(d), .name = dice_maybe(d), .hash = dice_maybe(d), .message = dice_maybe(d),
-						   .budgets = some_budgets(d), .ordered = dice_coin(d) };
+						   .mode = dice_maybe(d), .budgets = some_budgets(d), .ordered = dice_coin(d) };
 		if (e->policy.ordered) {
 			e->policy.operator = dice_maybe(d);
 			e->policy.key = dice_maybe(d);

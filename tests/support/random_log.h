@@ -75,10 +75,13 @@ static inline void random_breaker(struct log *l, struct breaker_row *row, uint64
 	*row = breaker_of(roll(l, 2) ? "api" : "db", scope, scope == SCOPE_SESSION ? state_session(l->a.st, session)->root : 0,
 			  (enum breaker_mode)roll(l, probe ? 3 : 2));
 	row->tool = roll(l, 2) ? STR("t") : STR_NONE;
+	row->sticky = roll(l, 2);
+	row->until = roll(l, 2) ? l->a.now + 30 * SEC : 0;
 	row->n_fails = (uint32_t)roll(l, 3);
 	row->fails[0] = row->fails[1] = l->a.now;
 	row->n_denies = (uint32_t)roll(l, 2);
 	row->denies[0] = l->a.now;
+	row->would = state_mode(l->a.st) == MODE_SHADOW && roll(l, 4);
 }
 
 static inline void random_memory(struct log *l, struct entry_decision *d)
@@ -88,10 +91,10 @@ static inline void random_memory(struct log *l, struct entry_decision *d)
 	d->polling = roll(l, 2);
 	d->n_trips = roll(l, 20) == 0;
 	id16(d->trips[0], roll(l, 4));
-	d->n_sticks = d->answer == VERDICT_DENY && roll(l, 4) == 0 ? 1 + roll(l, 2) : 0;
+	d->n_sticks = (d->answer == VERDICT_DENY || d->would == VERDICT_DENY) && roll(l, 4) == 0 ? 1 + roll(l, 2) : 0;
 	for (size_t i = 0; i < d->n_sticks; i++)
-		d->sticks[i] = (struct stick_fact){ how[roll(l, 3)], roll(l, 2) ? STR("t") : STR("another.tool"),
-						    roll(l, 2) ? STR("no-way") : STR("no-exec") };
+		d->sticks[i] = (struct stick_fact){ .how = how[roll(l, 3)], .tool = roll(l, 2) ? STR("t") : STR("another.tool"),
+						    .rule = roll(l, 2) ? STR("no-way") : STR("no-exec") };
 	d->n_asks = d->answer == VERDICT_REVIEW ? 1 + roll(l, 2) : 0;
 	d->asks[0] = (struct ask){ .code = REASON_RULE, .rule = STR("ask-first") };
 	d->asks[1] = (struct ask){ .code = REASON_BUDGET, .rule = STR("run") };
@@ -116,8 +119,14 @@ static inline void random_decision(struct log *l, uint64_t s)
 	struct breaker_row row;
 	struct draw d[3];
 	size_t n = roll(l, 4);
+	enum verdict answer = (enum verdict)(1 + roll(l, 3)), would = VERDICT_UNSET;
+	bool shadow = state_mode(l->a.st) == MODE_SHADOW;
 	struct entry e;
 
+	if (shadow && answer != VERDICT_ALLOW && (answer == VERDICT_REVIEW || roll(l, 4))) {
+		would = answer;
+		answer = VERDICT_ALLOW;
+	}
 	for (size_t i = 0; i < n; i++) {
 		d[i] = draw_of(roll(l, 2) ? s : 0, budgets[i],
 			       i == 0   ? UNIT_MONEY
@@ -134,7 +143,9 @@ static inline void random_decision(struct log *l, uint64_t s)
 		if (i == 1)
 			d[i].window_end = (l->a.now / (600 * SEC) + 1) * 600 * SEC;
 	}
-	e = decision(&l->a, s, roll(l, 40), roll(l, 3), (enum verdict)(1 + roll(l, 3)), d, n);
+	e = decision(&l->a, s, roll(l, 40), roll(l, 3), answer, d, n);
+	e.decision.shadow = shadow;
+	e.decision.would = would;
 	e.decision.has_repeat = roll(l, 2);
 	e.decision.kind = (enum call_kind)roll(l, CALL_KIND_COUNT);
 	e.decision.client[1] = (uint8_t)roll(l, 30);
@@ -206,6 +217,12 @@ static inline void random_answer(struct log *l)
 
 	if (!card)
 		return;
+	if (roll(l, 5) == 0) { /* whoever waited for the answer does not any more */
+		e = timing_out(&l->a, card->session, card->id);
+		e.timeout.waiter = true;
+		put_both(l, &e);
+		return;
+	}
 	e = resolving(&l->a, card->id, roll(l, 12) == 0 ? RESOLVE_ABORT : (enum resolve_action)(roll(l, 3) ? RESOLVE_RESUME : RESOLVE_SKIP));
 	if (roll(l, 6) == 0)
 		e.resolve.action = RESOLVE_CLOSE;
@@ -240,6 +257,17 @@ static inline void random_open(struct log *l, uint64_t s)
 	put_both(l, &e);
 }
 
+static inline void random_mode(struct log *l)
+{
+	struct entry e = at(&l->a, roll(l, 2) ? ENTRY_POLICY : ENTRY_START);
+
+	if (e.kind == ENTRY_POLICY)
+		e.policy = (struct entry_policy){ .loaded = true, .mode = policy_mode_word(roll(l, 2) ? MODE_SHADOW : MODE_ENFORCE) };
+	else
+		e.start.mode = policy_mode_word(roll(l, 2) ? MODE_SHADOW : MODE_ENFORCE);
+	put_both(l, &e);
+}
+
 static inline void random_end(struct log *l, uint64_t s)
 {
 	struct entry e = ending(&l->a, s, (enum session_action)(SESSION_CLOSE + roll(l, 3)));
@@ -264,7 +292,8 @@ static inline void random_policy(struct log *l)
 				       .from = kalls ? STR("kalls") : n ? STR("calls") : STR_NONE, .unit = UNIT_CALLS,
 				       .scope = SCOPE_GLOBAL, .limit = 100 };
 	rows[1] = (struct budget_row){ .id = str_of(id), .unit = (enum unit)roll(l, UNIT_TIME), .scope = (enum scope)roll(l, SCOPE_COUNT),
-				       .per_tool = roll(l, 2), .life = true, .limit = 1000 };
+				       .per_tool = roll(l, 2), .windowed = roll(l, 3) == 0, .limit = 1000 };
+	rows[1].life = !rows[1].windowed;
 	rows[1].like[3] = (uint8_t)roll(l, 256);
 	e.policy = (struct entry_policy){ .loaded = true, .budgets = { .rows = rows, .n = 1 + roll(l, 2) } };
 	put_both(l, &e);
@@ -290,7 +319,10 @@ static inline void random_step(struct log *l)
 	} else if (what < 96) {
 		random_decision(l, s);
 	} else if (what < 97) {
-		random_policy(l);
+		if (roll(l, 2))
+			random_policy(l);
+		else
+			random_mode(l);
 	} else if (what < 98) {
 		e = at(&l->a, ENTRY_BREAKER);
 		random_breaker(l, &e.breaker.row, s, false);

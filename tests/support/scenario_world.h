@@ -103,6 +103,8 @@ static inline void put_policy(struct world *w, const char *refused_why)
 
 	(void)sodium_bin2hex(hex, sizeof(hex), w->pol->hash, 32);
 	e.policy = (struct entry_policy){ .loaded = refused_why[0] == '\0', .name = w->pol->name, .hash = { hex, 64 }, .message = str_of(refused_why) };
+	if (e.policy.loaded)
+		e.policy.mode = policy_mode_word(w->pol->mode);
 	put(w, &e);
 }
 
@@ -112,7 +114,7 @@ static inline void put_start(struct world *w)
 	char hex[65];
 
 	(void)sodium_bin2hex(hex, sizeof(hex), w->pol->hash, 32);
-	e.start = (struct entry_start){ .version = STR("0"), .policy_name = w->pol->name, .policy_hash = { hex, 64 }, .mode = STR("enforce"),
+	e.start = (struct entry_start){ .version = STR("0"), .policy_name = w->pol->name, .policy_hash = { hex, 64 }, .mode = policy_mode_word(w->pol->mode),
 					.fallback = STR("deny"), .judge = 1, .probes_text = STR("{}") };
 	put(w, &e);
 }
@@ -320,14 +322,17 @@ static inline void check_amount(const struct world *w, const char *what, const c
 static inline void check_answer(const struct world *w, const struct ynode *s, const struct judgement *j, uint64_t seq)
 {
 	const char *code = text_of(s, "code"), *rule = text_of(s, "rule"), *left = text_of(s, "left"), *review = text_of(s, "review");
+	const struct reason *why = j->would ? &j->would_why : &j->why;
 	enum unit unit = UNIT_MONEY;
 
-	if (!is(s, "want", verdict_name(j->answer)) || (code && strcmp(code, reason_name(j->why.code)) != 0) || (rule && !str_is(j->why.rule, rule)))
-		FAIL(w, "%s, %s by \"%.*s\": %s", verdict_name(j->answer), reason_name(j->why.code), STR_ARG(j->why.rule), j->why.message);
+	if (!is(s, "want", verdict_name(j->answer)) || (code && strcmp(code, reason_name(why->code)) != 0) || (rule && !str_is(why->rule, rule)))
+		FAIL(w, "%s, %s by \"%.*s\": %s", verdict_name(j->answer), reason_name(why->code), STR_ARG(why->rule), why->message);
+	if (j->would ? !is(s, "would", verdict_name(j->would)) : text_of(s, "would") != NULL)
+		FAIL(w, "would %s", j->would ? verdict_name(j->would) : "be the same");
 	if (text_of(s, "counter"))
-		check_amount(w, "counter", text_of(s, "counter"), j->why.unit, j->why.counter);
+		check_amount(w, "counter", text_of(s, "counter"), why->unit, why->counter);
 	if (text_of(s, "limit"))
-		check_amount(w, "limit", text_of(s, "limit"), j->why.unit, j->why.limit);
+		check_amount(w, "limit", text_of(s, "limit"), why->unit, why->limit);
 	if (review && (j->card ? j->card : seq) != call_id(w, review))
 		FAIL(w, "card %llu", (unsigned long long)(j->card ? j->card : seq));
 	if (left) {

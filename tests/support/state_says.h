@@ -88,6 +88,7 @@ static inline void say_live(crypto_hash_sha256_state *h, const struct state *st,
 		say_n(h, 'L');
 		say_i(h, hold_at(st, c->live.holds)->amount);
 		say_i(h, hold_at(st, c->live.holds)->window_end);
+		say_i(h, hold_at(st, c->live.holds)->price);
 	}
 	for (uint32_t i = ledger_holds(st, c); i; i = hold_at(st, i)->next) {
 		const struct hold_row *o = hold_at(st, i);
@@ -109,7 +110,7 @@ static inline void say_call(crypto_hash_sha256_state *h, const struct state *st,
 	say_n(h, c->settled);
 	say_str(h, text_str(st, c->tool));
 	say_n(h, (uint64_t)c->kind << 16 | (uint64_t)c->answer << 8 | (uint64_t)c->outcome);
-	say_n(h, (uint64_t)c->keyed << 4 | (uint64_t)c->reported << 3 | (uint64_t)c->polling << 2 | (uint64_t)c->claim << 1 | c->spent);
+	say_n(h, (uint64_t)c->priced << 6 | (uint64_t)c->refund << 5 | (uint64_t)c->keyed << 4 | (uint64_t)c->reported << 3 | (uint64_t)c->polling << 2 | (uint64_t)c->claim << 1 | c->spent);
 	say_n(h, c->call_hash);
 	say_n(h, c->key);
 	say_n(h, c->same);
@@ -131,7 +132,7 @@ static inline void say_sticks(crypto_hash_sha256_state *h, const struct state *s
 
 		say_n(h, 'd');
 		say_n(h, k->seq);
-		say_n(h, (uint64_t)k->how << 8 | k->at);
+		say_n(h, (uint64_t)k->shadow << 16 | (uint64_t)k->how << 8 | k->at);
 		say_str(h, text_str(st, k->tool));
 		say_str(h, text_str(st, k->rule));
 	}
@@ -144,6 +145,7 @@ static inline void say_tree(crypto_hash_sha256_state *h, const struct state *st,
 	for (uint32_t i = s->trips; i; i = trip_at(st, i)->next) {
 		say_n(h, 't');
 		say_n(h, trip_at(st, i)->token);
+		say_n(h, trip_at(st, i)->shadow);
 	}
 	say_n(h, s->ring_n);
 	for (uint32_t i = 0; state_exec(st, s->pub.id, i, &e); i++) {
@@ -165,6 +167,7 @@ static inline void say_card(crypto_hash_sha256_state *h, const struct card_state
 	for (size_t i = 0; i < c->n_asks; i++) {
 		say_n(h, (uint64_t)c->asks[i].code);
 		say_str(h, c->asks[i].rule);
+		say_n(h, c->asks[i].refers);
 	}
 	say_i(h, c->money);
 	say_i(h, c->tokens);
@@ -225,7 +228,7 @@ static inline void say_breaker(crypto_hash_sha256_state *h, const struct breaker
 	say_str(h, b->id);
 	say_str(h, b->owner);
 	say_str(h, b->tool);
-	say_n(h, (uint64_t)b->scope << 16 | (uint64_t)b->mode << 8 | b->sticky);
+	say_n(h, (uint64_t)b->would << 24 | (uint64_t)b->scope << 16 | (uint64_t)b->mode << 8 | b->sticky);
 	say_n(h, b->session);
 	say_i(h, b->generation);
 	say_i(h, b->until);
@@ -263,6 +266,21 @@ static inline void say_queues(crypto_hash_sha256_state *h, const struct state *s
 #undef USED
 }
 
+/* How often each text is held, in any order: one that is held too often stays for ever, one that is not often enough goes too early. */
+static inline void say_texts(crypto_hash_sha256_state *h, const struct state *st)
+{
+	uint64_t held = 0, bytes = 0;
+
+	for (uint32_t i = 1; i <= st->texts.used; i++) {
+		const struct text *t = text_at(st, i)->t;
+
+		held += t ? t->refs : 0;
+		bytes += t ? t->refs * (uint64_t)t->n : 0;
+	}
+	say_n(h, held);
+	say_n(h, bytes);
+}
+
 static inline void state_says(const struct state *st, uint8_t out[static 32])
 {
 	crypto_hash_sha256_state h;
@@ -270,6 +288,7 @@ static inline void state_says(const struct state *st, uint8_t out[static 32])
 	(void)crypto_hash_sha256_init(&h);
 	say_n(&h, st->next_seq);
 	say_i(&h, st->now);
+	say_n(&h, st->shadow);
 	for (uint32_t i = st->list.sessions_first; i; i = session_at(st, i)->next)
 		say_session(&h, st, session_at(st, i));
 	say_life(&h, st->money.life);
@@ -288,6 +307,7 @@ static inline void state_says(const struct state *st, uint8_t out[static 32])
 		say_sticks(&h, st, agent_at(st, i)->sticks);
 	}
 	say_queues(&h, st);
+	say_texts(&h, st);
 	(void)crypto_hash_sha256_final(&h, out);
 }
 

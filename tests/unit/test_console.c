@@ -264,6 +264,28 @@ static void test_watch_only(void **state)
 }
 
 /* The prompt names what an answer would be for. */
+/* Shadow mode is said when the console finds it, and its end; not again and again, and nothing where pawld does not tell. */
+static void test_mode(void **state)
+{
+	static const struct {
+		const char *mode, *says; /* "": nothing */
+	} rows[] = {
+		{ NULL, "" },	    { "enforce", "" }, { "shadow", "MODE SHADOW: pawld refuses nothing" }, { "shadow", "" },
+		{ NULL, "" }, { "enforce", "mode enforce" }, { "enforce", "" },
+	};
+	struct desk d;
+
+	(void)state;
+	open_desk(&d, true);
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		buf_reset(&d.out);
+		console_mode(d.c, str_of(rows[i].mode), &d.out);
+		if (rows[i].says[0] ? !memmem(d.out.p, d.out.n, rows[i].says, strlen(rows[i].says)) : d.out.n != 0)
+			fail_msg("row %zu: %.*s", i, STR_ARG(buf_str(&d.out)));
+	}
+	close_desk(&d);
+}
+
 static void test_prompt(void **state)
 {
 	struct desk d;
@@ -540,7 +562,7 @@ static void test_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_yes_says_what_was_shown), cmocka_unit_test(test_scripts),      cmocka_unit_test(test_watch_only), cmocka_unit_test(test_prompt),
+		cmocka_unit_test(test_a_yes_says_what_was_shown), cmocka_unit_test(test_scripts),      cmocka_unit_test(test_watch_only), cmocka_unit_test(test_mode), cmocka_unit_test(test_prompt),
 		cmocka_unit_test(test_many),         cmocka_unit_test(test_cards),      cmocka_unit_test(test_long),
 		cmocka_unit_test(test_many_members), cmocka_unit_test(test_rows),       cmocka_unit_test(test_time),
 	};

@@ -283,7 +283,7 @@ static struct entry golden_decision(void)
 				       .counter = 4999000000, .limit = 5 * MONEY_PER_UNIT, .retry_after_ns = 1500000000, .refers = 4 },
 			      .money_unit = STR("USD"), .draws = golden_draws, .n_draws = 2, .lease_until = DAY_NS, .card = 9, .card_until = DAY_NS,
 			      .asks = { { REASON_IN_DOUBT, STR_NONE, 7 }, { .code = REASON_RULE, .rule = STR("writes") } }, .n_asks = 2, .spends = 8, .ends_cards = true, .polling = true, .has_price = true, .price = 1000000, .refund = true,
-			      .breakers = &golden_breaker, .n_breakers = 1, .sticks = { { STICK_TREE, STR("net"), STR("no-net") } }, .n_sticks = 1,
+			      .breakers = &golden_breaker, .n_breakers = 1, .sticks = { { .how = STICK_TREE, .tool = STR("net"), .rule = STR("no-net") } }, .n_sticks = 1,
 			      .trips = { { 0 }, { 7 } }, .n_trips = 2,
 			      .has_guard_money = true, .guard_money = 500000000, .guard_repeat = 3, .settled = OUTCOME_EXPIRED,
 			      .has_settled_result = true } };

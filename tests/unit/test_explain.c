@@ -97,6 +97,36 @@ static void test_answers(void **state)
 	}
 }
 
+/* Shadow mode: the answer is allow, and everything that is told is about what would have been answered. */
+static void test_shadow(void **state)
+{
+	struct buf out = BUF_MAX(1u << 20), text = BUF_MAX(1u << 20);
+	struct lines l = { &text, ESCAPE_ASCII };
+	struct pawl_error err = { .code = PAWL_OK };
+	struct json *doc = NULL;
+	enum verdict v;
+
+	(void)state;
+	pol->mode = MODE_SHADOW;
+	assert_int_equal(ask("{\"tool\":\"pay\",\"args\":{\"n\":1,\"to\":\"eve\"}}", &out, &v, &err), 0);
+	pol->mode = MODE_ENFORCE;
+	assert_int_equal(v, VERDICT_ALLOW);
+	assert_int_equal(json_parse(buf_str(&out), PAWL_MAX_DEPTH, &doc, &err), 0);
+	assert_true(str_is(json_string(json_get(doc, "mode")), "shadow"));
+	assert_true(str_is(json_string(json_get(json_get(doc, "would"), "verdict")), "deny"));
+	assert_true(str_is(json_string(json_get(json_get(json_get(doc, "would"), "reason"), "rule")), "who"));
+	assert_true(json_string(json_get(doc, "passes")).n > 10);
+	explain_text(&l, doc);
+	buf_putc(&text, '\0');
+	assert_non_null(strstr(text.p, "allow (mode shadow)\n"));
+	assert_non_null(strstr(text.p, "would     deny\n          rule who denies pay: one of its conditions could not be decided"));
+	assert_non_null(strstr(text.p, "; it decides"));
+	assert_non_null(strstr(text.p, "enforced, with other arguments"));
+	json_free(doc);
+	buf_done(&text);
+	buf_done(&out);
+}
+
 static void test_no_memory(void **state)
 {
 	static const char request[] = "{\"tool\":\"pay\",\"args\":{\"n\":1,\"to\":\"bob\"},\"labels\":{\"team\":\"x\"},\"estimate\":{\"money\":\"0.6\"}}";
@@ -137,6 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_shadow),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_advice),
 	};

@@ -268,6 +268,15 @@ static void test_a_full_disk_takes_a_stop(void **state)
 	assert_states_equal(w);
 }
 
+static void put_state_back(struct world *w)
+{
+	for (int i = 0; w->m.ahead && i < 500; i++) {
+		(void)mediate_tick(&w->m, clock_now(&w->clock));
+		(void)poll(NULL, 0, 5);
+	}
+	assert_false(w->m.ahead);
+}
+
 /* An answer that shows the state leaves when what it shows is on disk, and never when that did not get there. */
 static void test_shown_when_durable(void **state)
 {
@@ -293,11 +302,7 @@ static void test_shown_when_durable(void **state)
 	assert_true(w->m.ahead);
 	assert_true(mediate_shown(&w->m, &shown)); /* the state is not to be looked at now */
 	assert_int_equal(shown.no, REASON_LOG_UNAVAILABLE);
-	for (int i = 0; w->m.ahead && i < 500; i++) { /* still no disk, but the state is put back */
-		(void)mediate_tick(&w->m, clock_now(&w->clock));
-		(void)poll(NULL, 0, 5);
-	}
-	assert_false(w->m.ahead);
+	put_state_back(w); /* though there is still no disk */
 	assert_false(w->m.open);
 	assert_false(mediate_shown(&w->m, &shown));
 	assert_int_equal(run_used(w), CENT(30));
@@ -632,6 +637,77 @@ static void test_batch(void **state)
 	assert_int_equal(run_used(w), CENT(90));
 }
 
+static struct policy *in_shadow_mode(void)
+{
+	struct policy_report rep = { 0 };
+	struct policy *pol = NULL;
+	struct pawl_error err;
+	char text[2048];
+
+	(void)snprintf(text, sizeof(text), "pawl: 1\nmode: shadow\n%s", strchr(policy_text, '\n') + 1);
+	assert_int_equal(policy_load(str_of(text), "shadow.yaml", &pol, &rep, &err), 0);
+	policy_report_done(&rep);
+	return pol;
+}
+
+/* The entry of a switch is lost with its batch: before the first answer afterwards the log says the mode again. */
+static void test_a_switch_that_is_lost(void **state)
+{
+	struct world *w = *state;
+	struct got g = { 0 };
+	struct refusal no;
+
+	w->disk.syncs_left = 0;
+	assert_int_equal(mediate_policy(&w->m, in_shadow_mode(), STR_NONE, NULL, &g, &no), 0);
+	run_until_owed_nothing(w);
+	assert_true(g.refused && !w->m.open);
+	put_state_back(w);
+	assert_int_equal(state_mode(w->m.state), MODE_ENFORCE);
+	w->disk = (struct disk){ -1, -1, false };
+	for (int i = 0; i < 2 && !w->m.open; i++) {
+		w->now += NS_PER_SEC;
+		(void)mediate_tick(&w->m, clock_now(&w->clock));
+		run_until_owed_nothing(w);
+	}
+	assert_true(w->m.open);
+	g = ask(w, (struct asked){ .tool = "pay", .call = "s1" });
+	assert_int_equal(g.verdict, VERDICT_ALLOW);
+	assert_int_equal(state_mode(w->m.state), MODE_SHADOW);
+	assert_int_equal(w->m.count.would[VERDICT_REVIEW], 1);
+	/* and where even that could not be written at once */
+	w->m.policy->mode = MODE_ENFORCE;
+	g = ask(w, (struct asked){ .tool = "pay", .call = "s2" });
+	assert_int_equal(g.verdict, VERDICT_REVIEW);
+	assert_int_equal(state_mode(w->m.state), MODE_ENFORCE);
+	w->m.policy->mode = MODE_SHADOW;
+	(void)mediate_tick(&w->m, clock_now(&w->clock));
+	run_until_owed_nothing(w);
+	assert_int_equal(state_mode(w->m.state), MODE_SHADOW);
+	assert_states_equal(w);
+}
+
+/* A card that the laws would still ask for waits on when nothing is asked any more, and one that they would not is closed. */
+static void test_cards_at_the_switch(void **state)
+{
+	struct world *w = *state;
+	uint64_t card = ask(w, (struct asked){ .tool = "pay", .call = "p" }).card;
+	struct got g = { 0 };
+	struct policy *pol;
+	struct refusal no;
+
+	assert_int_equal(mediate_policy(&w->m, in_shadow_mode(), STR_NONE, NULL, &g, &no), 0);
+	run_until_owed_nothing(w);
+	assert_int_equal(state_card_by_id(w->m.state, card)->mode, CARD_PENDING);
+	assert_int_equal(ask(w, (struct asked){ .tool = "pay", .call = "p" }).verdict, VERDICT_ALLOW);
+	assert_int_equal(state_card_by_id(w->m.state, card)->mode, CARD_PENDING);
+	pol = in_shadow_mode();
+	pol->attended = false; /* the laws would deny it now */
+	assert_int_equal(mediate_policy(&w->m, pol, STR_NONE, NULL, &g, &no), 0);
+	run_until_owed_nothing(w);
+	assert_int_equal(state_card_by_id(w->m.state, card)->mode, CARD_CLOSED);
+	assert_states_equal(w);
+}
+
 int main(void)
 {
 #define ROW(t) cmocka_unit_test_setup_teardown(t, make_world, end_world)
@@ -640,6 +716,7 @@ int main(void)
 		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
 		ROW(test_disk_fails),	    ROW(test_shown_when_durable), ROW(test_review_card),   ROW(test_batch),
 		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
+		ROW(test_a_switch_that_is_lost), ROW(test_cards_at_the_switch),
 		ROW(test_child),	    ROW(test_no_after_yes),  ROW(test_probe_is_no_hostage),
 		ROW(test_arguments_go),  ROW(test_a_full_disk_takes_a_stop), ROW(test_a_yes_to_what_was_shown),
 	};

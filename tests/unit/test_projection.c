@@ -95,9 +95,9 @@ static void sessions(struct world *w) /* 3, 4, 5 */
 
 static void calls(struct world *w) /* 6 to 11 */
 {
-	static const struct stick_fact sticks[] = { { STICK_TREE, STR_INIT("t"), STR_INIT("r1") },
-						    { STICK_SESSION, STR_INIT("u"), STR_INIT("r1") },
-						    { STICK_AGENT, STR_INIT("t"), STR_INIT("r1") } };
+	static const struct stick_fact sticks[] = { { .how = STICK_TREE, .tool = STR_INIT("t"), .rule = STR_INIT("r1") },
+						    { .how = STICK_SESSION, .tool = STR_INIT("u"), .rule = STR_INIT("r1") },
+						    { .how = STICK_AGENT, .tool = STR_INIT("t"), .rule = STR_INIT("r1") } };
 	struct entry e;
 
 	give_allow(w, 4, 1, 3 * USD / 2);

@@ -291,6 +291,60 @@ static void test_life(void **state)
 	}
 }
 
+/* Estimates beyond all money, as shadow mode lets through: reported as nothing, they leave what was there. */
+static void test_life_does_not_wrap(void **state)
+{
+	struct feed f = feed_new();
+	uint64_t s = open_session(&f), huge[3];
+
+	(void)state;
+	report(&f, s, spend(&f, s, NULL, 1, 5 * USD, 0), 5 * USD);
+	for (size_t i = 0; i < 3; i++)
+		huge[i] = spend(&f, s, NULL, 2 + i, INT64_MAX - 1, 0);
+	assert_int_equal(state_life(f.st, SCOPE_SESSION, s, STR_NONE, UNIT_MONEY), INT64_MAX);
+	for (size_t i = 0; i < 3; i++)
+		report(&f, s, huge[i], 0);
+	assert_int_equal(state_life(f.st, SCOPE_SESSION, s, STR_NONE, UNIT_MONEY), 5 * USD);
+	assert_int_equal(state_life(f.st, SCOPE_GLOBAL, 0, STR_NONE, UNIT_MONEY), 5 * USD);
+	state_free(f.st);
+}
+
+/* ---- mode ---- */
+
+static void test_mode(void **state)
+{
+	static const char *const shadow = "loosened: mode enforce -> shadow: nothing is refused any more",
+				*const enforce = "tightened: mode shadow -> enforce: what shadow mode remembered is cleared";
+	struct policy *e = load_yaml(A), *s = load_yaml("mode: shadow\n" A);
+	struct reload diff;
+
+	(void)state;
+	for (int how = 0; how < 2; how++) {
+		struct feed f = feed_new();
+		struct entry first = at(&f, ENTRY_START);
+
+		policy_diff(NULL, f.st, e, &diff);
+		first.start.budgets = diff.budgets;
+		first.start.mode = policy_mode_word(e->mode);
+		put(&f, &first);
+		policy_diff(how ? NULL : e, f.st, s, &diff); /* NULL: pawld was down */
+		assert_int_equal(diff.loosened, 1);
+		assert_int_equal(diff.budgets.n_changes, 1);
+		assert_true(told(&diff, shadow) && change_loosens(diff.changes[0]));
+		first = at(&f, ENTRY_POLICY);
+		first.policy = (struct entry_policy){ .loaded = true, .mode = policy_mode_word(s->mode), .budgets = diff.budgets };
+		put(&f, &first);
+		policy_diff(how ? NULL : s, f.st, s, &diff);
+		assert_int_equal(diff.budgets.n_changes, 0);
+		policy_diff(how ? NULL : s, f.st, e, &diff);
+		assert_int_equal(diff.tightened, 1);
+		assert_true(told(&diff, enforce));
+		state_free(f.st);
+	}
+	policy_free(e);
+	policy_free(s);
+}
+
 /* Every scope instance moves or starts, children count above them, and a session that never spent has no ledger. */
 static void test_all_scopes(void **state)
 {
@@ -515,7 +569,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_moves),	      cmocka_unit_test(test_rename_over_a_ledger_left_behind),
 		cmocka_unit_test(test_window_goes),   cmocka_unit_test(test_two_renames),
-		cmocka_unit_test(test_life),	      cmocka_unit_test(test_all_scopes),    cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_life_does_not_wrap),
+		cmocka_unit_test(test_mode),	      cmocka_unit_test(test_all_scopes),    cmocka_unit_test(test_texts),
 		cmocka_unit_test(test_more_than_fits), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_refused_file_changes_nothing), cmocka_unit_test(test_no_memory),
 	};

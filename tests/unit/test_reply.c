@@ -76,6 +76,13 @@ static const struct {
 	  "\"retry_after\":null,\"reason\":{\"code\":\"already_settled\",\"rule\":null,\"message\":\"\",\"decision\":\"d_9\"},\"remaining\":{},"
 	  "\"lease_until\":null,\"settled\":{\"outcome\":\"expired\",\"result\":null},\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
 	  { .call = { "c", 1 }, .answer = VERDICT_DENY, .settled = OUTCOME_EXPIRED, .why = { .code = REASON_ALREADY_SETTLED, .refers = 9 } } },
+	{ "shadow mode: allow, and what would have been answered",
+	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"allow\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
+	  "\"retry_after\":null,\"reason\":{\"code\":\"ok\",\"rule\":null,\"message\":\"\"},\"remaining\":{},\"lease_until\":\"" DAY "\","
+	  "\"would\":{\"verdict\":\"deny\",\"retry_after\":\"20s\",\"reason\":{\"code\":\"breaker_open\",\"rule\":\"web\",\"message\":\"open\"}},"
+	  "\"log\":{\"seq\":123,\"entry\":" NOTE_JSON "}}",
+	  { .call = { "c", 1 }, .answer = VERDICT_ALLOW, .shadow = true, .would = VERDICT_DENY, .lease_until = DAY_NS,
+	    .would_why = { .code = REASON_BREAKER_OPEN, .rule = { "web", 3 }, .message = "open", .retry_after_ns = 20 * NS_PER_SEC } } },
 	{ "a verdict that nobody set is a no",
 	  "{\"v\":1,\"op\":\"decide\",\"call\":\"c\",\"verdict\":\"deny\",\"decision\":\"d_123\",\"review\":null,\"permit\":null,"
 	  "\"retry_after\":null,\"reason\":{\"code\":\"ok\",\"rule\":null,\"message\":\"\"},\"remaining\":{},\"lease_until\":null,"
@@ -323,7 +330,7 @@ static void test_sessions(void **state)
 	struct reply_open o = { .session = 7, .seq = 7, .expires = DAY_NS, .lease_ns = 60 * NS_PER_SEC, .mode = STR("enforce") };
 	static const uint64_t open[] = { 9, 11 };
 	static const struct reply_review reviews[] = { { 10, DAY_NS, CARD_PENDING }, { 12, 0, CARD_SPENT }, { 13, 0, CARD_SKIPPED } };
-	static const struct stick_fact denials[] = { { STICK_TREE, { "net", 3 }, { "no-net", 6 } }, { STICK_SESSION, { "fs\"", 3 }, { "r", 1 } } };
+	static const struct stick_fact denials[] = { { STICK_TREE, { "net", 3 }, { "no-net", 6 }, false }, { STICK_SESSION, { "fs\"", 3 }, { "r", 1 }, true } };
 	static const struct breaker_row breakers[] = { { .id = { "web", 3 }, .mode = BREAKER_OPEN, .until = DAY_NS },
 						       { .id = { "web", 3 }, .tool = { "page.fetch", 10 }, .mode = BREAKER_HALF_OPEN } };
 	struct reply_state s = { .session = 7, .agent = STR("local"), .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2,
@@ -354,7 +361,7 @@ static void test_sessions(void **state)
 		    "\"limit\":\"5\",\"unit\":\"USD\",\"reset_at\":null,\"scope\":\"session\"}},\"open\":[\"d_9\",\"d_11\"],\"reviews\":[{\"review\":"
 		    "\"r_10\",\"state\":\"pending\",\"expires\":\"" DAY "\"},{\"review\":\"r_12\",\"state\":\"resumed\",\"expires\":null},{\"review\":"
 		    "\"r_13\",\"state\":\"skipped\",\"expires\":null}],\"denials\":[{\"tool\":\"net\",\"rule\":\"no-net\",\"sticky\":\"tree\"},{\"tool\":"
-		    "\"fs\\\"\",\"rule\":\"r\",\"sticky\":\"session\"}],\"breakers\":[{\"breaker\":\"web\",\"state\":\"open\",\"until\":\"" DAY
+		    "\"fs\\\"\",\"rule\":\"r\",\"sticky\":\"session\",\"would\":true}],\"breakers\":[{\"breaker\":\"web\",\"state\":\"open\",\"until\":\"" DAY
 		    "\"},{\"breaker\":\"web\",\"tool\":\"page.fetch\",\"state\":\"half_open\",\"until\":null}]}");
 	buf_reset(&out);
 	reply_session_list(rows, 2, true, &out);
@@ -377,7 +384,7 @@ static void test_daemon(void **state)
 				 .promises = facts, .n_promises = 2 };
 	struct reply_status s = { .rest_pid = 12, .started = DAY_NS, .now = DAY_NS, .wall = DAY_NS, .policy_loaded = DAY_NS,
 				  .policy_name = STR("crew"), .policy_hash = STR("ab"), .mode = STR("enforce"), .fallback = VERDICT_UNSET, .log = log,
-				  .live = 1, .kept = 2, .allow = 3, .review = 4, .deny = 5, .settles = 6, .malformed = 7, .unauthenticated = 8,
+				  .live = 1, .kept = 2, .allow = 3, .review = 4, .deny = 5, .would_review = 1, .would_deny = 2, .settles = 6, .malformed = 7, .unauthenticated = 8,
 				  .throttled = 9, .oversized = 10, .rows = 41, .snapshot = 30, .unread = 7, .rows_problem = STR("no room"),
 				  .probes = facts, .n_probes = 1 };
 	struct reply_policy p = { STR("crew"), STR("ab"), STR("/etc/pawl\xff.yaml"), STR("pawl: 1\n...\n") };
@@ -394,7 +401,7 @@ static void test_daemon(void **state)
 	check(&out, "{\"v\":1,\"op\":\"status\",\"server\":\"pawld " PAWL_VERSION "\",\"pid\":{\"watcher\":null,\"rest\":12},\"started\":\"" DAY
 		    "\",\"now\":\"" DAY "\",\"wall\":\"" DAY "\",\"mode\":\"enforce\",\"default\":\"deny\",\"policy\":{\"name\":\"crew\",\"hash\":\"ab\","
 		    "\"loaded\":\"" DAY "\"},\"log\":{\"origin\":\"o\",\"key\":\"o/entry+00+AA\",\"seq\":42,\"state\":\"unavailable\",\"why\":\"full\"},"
-		    "\"sessions\":{\"live\":1,\"kept\":2},\"store\":{\"rows\":41,\"snapshot\":30,\"unread\":7,\"problem\":\"no room\"},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"settle\":6,\"malformed\":7,"
+		    "\"sessions\":{\"live\":1,\"kept\":2},\"store\":{\"rows\":41,\"snapshot\":30,\"unread\":7,\"problem\":\"no room\"},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"would\":{\"review\":1,\"deny\":2},\"settle\":6,\"malformed\":7,"
 		    "\"unauthenticated\":8,\"throttled\":9,\"oversized\":10},\"probes\":{\"P4\":{\"state\":\"partial\",\"why\":\"one uid\"}},"
 		    "\"promises\":{}}");
 	buf_reset(&out);
@@ -435,11 +442,11 @@ static void test_cards(void **state)
 	struct buf out = BUF_MAX(1 << 20);
 
 	(void)state;
-	reply_review_list(cards, 2, true, &out);
-	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[{\"review\":" CARD_56 ",{\"review\":" CARD_57 "],\"more\":true}");
+	reply_review_list(cards, 2, true, STR("enforce"), &out);
+	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[{\"review\":" CARD_56 ",{\"review\":" CARD_57 "],\"more\":true,\"mode\":\"enforce\"}");
 	buf_reset(&out);
-	reply_review_list(NULL, 0, false, &out);
-	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[],\"more\":false}");
+	reply_review_list(NULL, 0, false, STR("shadow"), &out);
+	check(&out, "{\"v\":1,\"op\":\"review.list\",\"reviews\":[],\"more\":false,\"mode\":\"shadow\"}");
 	buf_reset(&out);
 	reply_review_show(&cards[0], &out);
 	check(&out, "{\"v\":1,\"op\":\"review.show\",\"review\":" CARD_56);

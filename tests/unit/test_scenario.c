@@ -116,9 +116,9 @@ static void do_end(struct world *w, const struct ynode *s)
 	put(w, &e);
 }
 
-static const struct breaker_row *breaker_named(const struct world *w, const char *name)
+static const struct breaker_row *breaker_named(const struct world *w, const char *name, bool would)
 {
-	struct breaker_row key = { .id = str_of(name), .scope = SCOPE_COUNT };
+	struct breaker_row key = { .id = str_of(name), .scope = SCOPE_COUNT, .would = would };
 
 	return state_breaker(w->st, &key);
 }
@@ -146,6 +146,21 @@ static void do_operator(struct world *w, const struct ynode *s)
 
 /* ---- reload, and what is expected ---- */
 
+static void do_restart(struct world *w, const struct ynode *s)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+
+	restart(w);
+	if (!text_of(s, "policy"))
+		return;
+	policy_free(w->pol);
+	w->pol = load(w, text_of(s, "policy"), &err);
+	if (!w->pol)
+		FAIL(w, "%s", err.msg);
+	write_due(w);
+	put_start(w);
+}
+
 static void do_reload(struct world *w, const struct ynode *s)
 {
 	struct pawl_error err = { .code = PAWL_OK };
@@ -172,9 +187,11 @@ static size_t waiting(const struct world *w, uint64_t session)
 	return n;
 }
 
+/* What is left, or with over how much more than the limit is used; one of them is 0. */
 static void check_left(const struct world *w, const struct ynode *s)
 {
 	uint64_t session = w->sessions[w->at].seq;
+	int64_t left;
 
 	for (size_t i = 0; i < w->pol->n_budgets; i++) {
 		const struct budget *b = &w->pol->budgets[i];
@@ -186,10 +203,23 @@ static void check_left(const struct world *w, const struct ynode *s)
 		key.session = b->scope == SCOPE_SESSION ? state_session(w->st, session)->root : 0;
 		key.owner = b->scope == SCOPE_AGENT ? STR("local") : STR_NONE;
 		led = state_ledger(w->st, &key, w->now);
-		check_amount(w, text_of(s, "budget"), text_of(s, "is"), b->unit, b->limit + led.granted - led.spent - led.reserved);
+		left = b->limit + led.granted - led.spent - led.reserved;
+		left = is(s, "expect", "over") ? -left : left;
+		check_amount(w, text_of(s, "budget"), text_of(s, "is"), b->unit, left > 0 ? left : 0);
 		return;
 	}
 	FAIL(w, "no budget %s", text_of(s, "budget"));
+}
+
+static struct str denied_by(const struct world *w, const struct ynode *s)
+{
+	struct stick_fact k;
+	uint32_t at = 0;
+
+	while (state_denial_next(w->st, state_session(w->st, w->sessions[w->at].seq), &at, &k))
+		if (str_is(k.tool, text_of(s, "tool")) && k.would == is(s, "would", "true"))
+			return k.rule;
+	return STR_NONE;
 }
 
 static const char *state_word(const struct world *w, const struct ynode *s)
@@ -202,7 +232,7 @@ static const char *state_word(const struct world *w, const struct ynode *s)
 		return cards[card_named(w, s, "review")->mode];
 	if (is(s, "expect", "session"))
 		return ends[state_session(w->st, session_id(w, text_of(s, "session")))->end];
-	row = breaker_named(w, text_of(s, "breaker"));
+	row = breaker_named(w, text_of(s, "breaker"), is(s, "would", "true"));
 	return row ? breaker_mode_name(row->mode) : "closed";
 }
 
@@ -216,15 +246,18 @@ static void do_expect(struct world *w, const struct ynode *s)
 		for (int k = ENTRY_NONE + 1; k < ENTRY_KIND_COUNT; k++)
 			if (is(s, "kind", entry_kind_name((enum entry_kind)k)) && w->kinds[k] != (size_t)n)
 				FAIL(w, "%zu entries", w->kinds[k]);
+	} else if (is(s, "expect", "mode")) {
+		if (!str_is(policy_mode_word(state_mode(w->st)), text_of(s, "is")))
+			FAIL(w, "mode %s", policy_mode_word(state_mode(w->st)).p);
 	} else if (is(s, "expect", "waiting")) {
 		if (waiting(w, session) != (size_t)n || state_session(w->st, session)->pending_cards != (uint32_t)n)
 			FAIL(w, "%zu wait", waiting(w, session));
 	} else if (is(s, "expect", "denied")) {
-		struct str by = state_denied(w->st, state_session(w->st, session), str_of(text_of(s, "tool")));
+		struct str by = denied_by(w, s);
 
 		if (!str_is(by, text_of(s, "by") ? text_of(s, "by") : ""))
 			FAIL(w, "denied by \"%.*s\"", STR_ARG(by));
-	} else if (is(s, "expect", "left")) {
+	} else if (is(s, "expect", "left") || is(s, "expect", "over")) {
 		check_left(w, s);
 	} else if (!is(s, "state", state_word(w, s))) {
 		FAIL(w, "%s", state_word(w, s));
@@ -257,7 +290,7 @@ static void do_step(struct world *w, const struct ynode *s)
 	else if (strcmp(op, "operator") == 0)
 		do_operator(w, s);
 	else if (strcmp(op, "restart") == 0)
-		restart(w);
+		do_restart(w, s);
 	else if (strcmp(op, "reload") == 0)
 		do_reload(w, s);
 	else if (strcmp(op, "expect") == 0)

@@ -324,7 +324,7 @@ static void test_counts(void **state)
 
 struct broken {
 	struct feed f;
-	uint64_t root, kid, open, told, asked, ended, late;
+	uint64_t root, kid, open, told, asked, claimed, costs, ended, other, low, late; /* low: as deep in the tree of other as can be */
 };
 
 static struct call_row *call_of(const struct broken *k, uint64_t seq)
@@ -342,12 +342,69 @@ static struct card_row *card_of_asked(const struct broken *k)
 	return card_at(k->f.st, call_of(k, k->asked)->live.card);
 }
 
+/* An approval that was used in the root, beside a card that waits. */
+static void broken_cards(struct broken *k)
+{
+	uint64_t card = plain(&k->f, k->root, 6, 6, VERDICT_REVIEW);
+	struct entry e = resolving(&k->f, card, RESOLVE_RESUME);
+
+	put(&k->f, &e);
+	k->asked = plain(&k->f, k->root, 2, 2, VERDICT_REVIEW);
+	e = spending(&k->f, k->root, 7, 6, card, true);
+	k->claimed = e.seq;
+	put(&k->f, &e);
+	e = at(&k->f, ENTRY_SETTLE);
+	e.settle = (struct entry_settle){ .session = k->root, .decision = k->claimed, .outcome = OUTCOME_OK };
+	put(&k->f, &e);
+}
+
+static void broken_denials(struct broken *k)
+{
+	struct breaker_row rows[] = { breaker_of("api", SCOPE_COUNT, 0, BREAKER_OPEN), breaker_of("db", SCOPE_COUNT, 0, BREAKER_OPEN) };
+	struct entry e = decision(&k->f, k->kid, 3, 3, VERDICT_DENY, NULL, 0);
+
+	e.decision.sticks[0] = (struct stick_fact){ .how = STICK_SESSION, .tool = STR("t"), .rule = STR("no") };
+	e.decision.sticks[1] = (struct stick_fact){ .how = STICK_SESSION, .tool = STR("u"), .rule = STR("no") };
+	e.decision.n_sticks = e.decision.n_trips = 2;
+	e.decision.trips[1][0] = 7;
+	e.decision.guard_repeat = 4;
+	e.decision.breakers = rows;
+	e.decision.n_breakers = 2;
+	put(&k->f, &e);
+	e = decision(&k->f, k->kid, 8, 8, VERDICT_DENY, NULL, 0);
+	e.decision.tool = STR("u");
+	e.decision.guard_repeat = 4;
+	put(&k->f, &e);
+}
+
+/* As deep as can be, of another agent, with two ledgers of its own. */
+static void broken_tree(struct broken *k)
+{
+	struct entry e = opening(&k->f, "other");
+	struct draw d[2];
+
+	put(&k->f, &e);
+	k->low = e.seq;
+	d[0] = draw_of(k->low, "run", UNIT_MONEY, 1);
+	d[1] = draw_of(k->low, "tokens", UNIT_TOKENS, 1);
+	e = decision(&k->f, k->low, 1, 1, VERDICT_ALLOW, d, 2);
+	e.decision.cost_known = true;
+	e.decision.money = 5;
+	k->costs = e.seq;
+	put(&k->f, &e);
+	k->other = k->low;
+	for (int i = 1; i < PAWL_MAX_DEPTH_TREE; i++)
+		k->low = open_child(&k->f, k->low);
+}
+
 static struct broken broken_new(void)
 {
+	struct budget_row budgets[] = { { .id = STR("run"), .limit = 5 }, { .id = STR("tokens"), .unit = UNIT_TOKENS, .limit = 5 } };
 	struct broken k = { .f = feed_new() };
-	struct breaker_row row = breaker_of("api", SCOPE_COUNT, 0, BREAKER_OPEN);
-	struct entry e;
+	struct entry e = at(&k.f, ENTRY_POLICY);
 
+	e.policy = (struct entry_policy){ .loaded = true, .budgets = { .rows = budgets, .n = 2 } };
+	put(&k.f, &e);
 	k.root = open_session(&k.f);
 	k.kid = open_child(&k.f, k.root);
 	k.ended = open_session(&k.f);
@@ -355,15 +412,10 @@ static struct broken broken_new(void)
 	put(&k.f, &e);
 	k.told = allow(&k.f, k.root, 1, 1, USD);
 	settle(&k.f, k.root, k.told, USD / 2, false);
-	k.asked = plain(&k.f, k.root, 2, 2, VERDICT_REVIEW);
-	e = decision(&k.f, k.kid, 3, 3, VERDICT_DENY, NULL, 0);
-	e.decision.sticks[0] = (struct stick_fact){ STICK_SESSION, STR("t"), STR("no") };
-	e.decision.n_sticks = e.decision.n_trips = 1;
-	e.decision.guard_repeat = 4;
-	e.decision.breakers = &row;
-	e.decision.n_breakers = 1;
-	put(&k.f, &e);
+	broken_cards(&k);
+	broken_denials(&k);
 	k.open = allow(&k.f, k.root, 4, 4, USD);
+	broken_tree(&k);
 	k.late = open_session(&k.f);
 	return k;
 }
@@ -384,11 +436,13 @@ BREAK(denied, call_of(k, k->asked)->outcome = OUTCOME_OK)
 BREAK(decided, call_of(k, k->open)->live.decided_ns = k->f.now + 1)
 BREAK(client, call_of(k, k->open)->live.client = call_of(k, k->open)->tool)
 BREAK(no_tool, call_of(k, k->open)->tool = 0)
-BREAK(same_seq, call_at(k->f.st, session_of(k, k->kid)->calls)->seq = k->told & SEQ_MAX)
+BREAK(same_seq, call_at(k->f.st, call_at(k->f.st, session_of(k, k->kid)->calls)->next)->seq = k->told & SEQ_MAX)
+BREAK(young_call, call_of(k, k->open)->seq = k->f.st->next_seq & SEQ_MAX)
 BREAK(old_call, call_of(k, k->told)->seq = k->root & SEQ_MAX)
 BREAK(more_calls, session_of(k, k->ended)->calls = session_of(k, k->kid)->calls)
 BREAK(fewer_calls, session_of(k, k->kid)->calls = 0)
 BREAK(ended, session_of(k, k->root)->pub.end = SESSION_ENDED_CLOSE; session_of(k, k->root)->pub.ended_ns = k->f.now)
+BREAK(open_in_end, card_of_asked(k)->pub.mode = CARD_CLOSED; break_ended(k))
 BREAK(kid_lives, k->f.st->next_seq += 5; call_of(k, k->open)->settled = (k->open + 1) & SEQ_MAX; call_of(k, k->open)->outcome = OUTCOME_EXPIRED;
       card_of_asked(k)->pub.mode = CARD_CLOSED; break_ended(k))
 BREAK(how, session_of(k, k->ended)->pub.end = (enum session_end)9)
@@ -407,7 +461,7 @@ BREAK(card_mode, card_of_asked(k)->pub.mode = (enum card_mode)7)
 BREAK(card_spent, card_of_asked(k)->pub.mode = CARD_SPENT; card_of_asked(k)->pub.spent_by = k->asked + 1)
 BREAK(card_until, card_of_asked(k)->pub.until = k->f.now - 1)
 BREAK(card_asks, card_of_asked(k)->pub.n_asks = 1; card_of_asked(k)->pub.asks[0].code = REASON_COUNT)
-BREAK(card_of, card_of_asked(k)->pub.id = k->told)
+BREAK(card_of, card_of_asked(k)->pub.id = k->asked - 1)
 BREAK(no_card, session_of(k, k->root)->cards = 0)
 BREAK(guard, guard_at(k->f.st, session_of(k, k->kid)->guards)->pub.repeat = 0)
 BREAK(stick_how, stick_at(k->f.st, session_of(k, k->kid)->sticks)->how = STICK_AGENT)
@@ -422,7 +476,23 @@ BREAK(breaker_probe, break_at(k->f.st, 1)->pub.mode = BREAKER_HALF_OPEN; break_a
 BREAK(ring, ring_calls(session_of(k, k->root))[0] = find_seq(k->f.st, k->asked))
 BREAK(ring_order, uint32_t *at = ring_calls(session_of(k, k->root)), was = at[0]; at[0] = at[1]; at[1] = was)
 BREAK(ring_short, session_of(k, k->root)->ring_n = 1)
-BREAK(known, k->f.st->money.n_budgets = 1)
+BREAK(known, k->f.st->money.known = false)
+BREAK(budget_limit, k->f.st->money.budgets[1].limit = 0)
+BREAK(budget_twice, k->f.st->money.budgets[1].id = k->f.st->money.budgets[0].id)
+BREAK(budget_name, text_at(k->f.st, k->f.st->money.budgets[1].id)->t->p[0] = '@')
+BREAK(stick_order, stick_at(k->f.st, session_of(k, k->kid)->sticks)->at = 0)
+BREAK(stick_younger, stick_at(k->f.st, session_of(k, k->kid)->sticks)->seq = k->kid)
+BREAK(agent_twice, agent_at(k->f.st, 2)->name = agent_at(k->f.st, 1)->name)
+BREAK(ledger_twice, struct ledger_row *l = ledger_at(k->f.st, session_of(k, k->other)->ledgers); ledger_at(k->f.st, l->next)->unit = l->unit;
+      ledger_at(k->f.st, l->next)->budget = l->budget)
+BREAK(guard_twice, guard_at(k->f.st, guard_at(k->f.st, session_of(k, k->kid)->guards)->next)->tool = guard_at(k->f.st, session_of(k, k->kid)->guards)->tool)
+BREAK(trip_twice, trip_at(k->f.st, session_of(k, k->root)->trips)->token = trip_at(k->f.st, trip_at(k->f.st, session_of(k, k->root)->trips)->next)->token)
+BREAK(breaker_twice, break_at(k->f.st, 2)->pub.id = break_at(k->f.st, 1)->pub.id)
+BREAK(breaker_closed_probe, break_at(k->f.st, 1)->pub.mode = BREAKER_HALF_OPEN; break_at(k->f.st, 1)->pub.probe = 0)
+BREAK(no_life, struct hold_row *o = hold_at(k->f.st, call_of(k, k->costs)->live.holds); o->amount = o->window_end = 0)
+BREAK(too_deep, session_of(k, k->late)->pub.parent = k->low)
+BREAK(early, session_of(k, k->ended)->pub.ended_ns = session_of(k, k->ended)->pub.opened_ns - 1)
+BREAK(spent_twice, struct card_row *c = card_of_asked(k); c->pub.mode = CARD_SPENT; c->pub.spent_by = k->claimed)
 BREAK(life, session_of(k, k->root)->life[0] = -1)
 
 static void test_contradictions(void **state)
@@ -436,7 +506,7 @@ static void test_contradictions(void **state)
 		ROW(kind, "no known kind"), ROW(answer, "no answer"), ROW(count, "its own first execution"), ROW(outcome, "an outcome"),
 		ROW(open_outcome, "an outcome"), ROW(settled, "later than now"), ROW(unsettled, "an outcome"), ROW(denied, "never ran"),
 		ROW(decided, "decided later"), ROW(client, "another length"), ROW(no_tool, "a text that is not there"),
-		ROW(same_seq, "another session"), ROW(old_call, "older than its session"), ROW(more_calls, "more calls"), ROW(fewer_calls, "fewer calls"),
+		ROW(same_seq, "another session"), ROW(young_call, "not older"), ROW(old_call, "older than its session"), ROW(more_calls, "more calls"), ROW(fewer_calls, "fewer calls"),
 		ROW(ended, "in this session"), ROW(kid_lives, "outlives"), ROW(how, "above its bound"), ROW(ended_later, "ended before"),
 		ROW(forgotten, "forgotten"), ROW(opened, "opened later"), ROW(parent, "a parent"), ROW(id, "opened later"), ROW(agent, "an agent"),
 		ROW(ledger_scope, "ledger 1"), ROW(ledger_own, "ledger 1"), ROW(negative, "above its bound"), ROW(window, "no log"),
@@ -445,7 +515,11 @@ static void test_contradictions(void **state)
 		ROW(stick_how, "denial 1"), ROW(stick_tree, "denial 1"), ROW(stick_at, "above its bound"), ROW(stick_seq, "denial 1"),
 		ROW(fresh, "more sessions"), ROW(breaker_mode, "breaker 1"), ROW(breaker_silent, "says nothing"), ROW(breaker_session, "breaker 1"),
 		ROW(breaker_probe, "breaker 1"), ROW(ring, "no execution"), ROW(ring_order, "above its bound"), ROW(ring_short, "fewer"),
-		ROW(known, "above its bound"), ROW(life, "above its bound"),
+		ROW(known, "above its bound"), ROW(budget_limit, "budget 2"), ROW(budget_twice, "budget 2"), ROW(budget_name, "budget 2"),
+		ROW(stick_order, "denial 2"), ROW(stick_younger, "denial 2"), ROW(agent_twice, "agent 2"), ROW(ledger_twice, "ledger 2"),
+		ROW(guard_twice, "guard 2"), ROW(trip_twice, "tripped token 2"), ROW(breaker_twice, "breaker 2"), ROW(breaker_closed_probe, "breaker 1"),
+		ROW(no_life, "nothing is held"), ROW(too_deep, "too deep"), ROW(early, "ended before"), ROW(spent_twice, "spent it"),
+		ROW(open_in_end, "its session is over"), ROW(life, "above its bound"),
 #undef ROW
 	};
 	static const uint8_t none[32];

@@ -99,7 +99,7 @@ static struct entry denies(struct scene *s)
 {
 	struct entry e = decision(&s->f, s->live, 62, 62, VERDICT_DENY, NULL, 0);
 
-	e.decision.sticks[0] = (struct stick_fact){ STICK_TREE, STR("x"), STR("no-x") };
+	e.decision.sticks[0] = (struct stick_fact){ .how = STICK_TREE, .tool = STR("x"), .rule = STR("no-x") };
 	e.decision.n_sticks = 1;
 	e.decision.n_trips = 1;
 	return e;

@@ -5,7 +5,7 @@ static struct entry denial(const struct feed *f, uint64_t session, enum stick ho
 {
 	struct entry e = decision(f, session, 900 + state_next_seq(f->st), 1, VERDICT_DENY, NULL, 0);
 
-	e.decision.sticks[0] = (struct stick_fact){ how, str_of(tool), str_of(rule) };
+	e.decision.sticks[0] = (struct stick_fact){ .how = how, .tool = str_of(tool), .rule = str_of(rule) };
 	e.decision.n_sticks = 1;
 	return e;
 }

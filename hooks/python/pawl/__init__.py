@@ -12,7 +12,7 @@ Unavailable is raised.
 from ._client import Session, current_session, default_session
 from ._door import hello, socket_path
 from ._guard import guard
-from ._proto import Permit
+from ._proto import Permit, Would
 from .errors import Aborted, Denied, Malformed, PawlError, ProtocolError, ReviewPending, Skipped, Unavailable
 from .reasons import ReasonCode
 
@@ -29,6 +29,7 @@ __all__ = [
     "Session",
     "Skipped",
     "Unavailable",
+    "Would",
     "current_session",
     "default_session",
     "guard",

@@ -212,6 +212,9 @@ class Asking:
     def _granted(self, permit: Permit) -> Permit:
         if permit.limits_ignored:
             log.warning("%s: limits looser than those of an earlier call were ignored", permit.tool)
+        if permit.would:
+            w = permit.would
+            log.info("%s (%s) runs in shadow mode; enforced: %s, %s [%s]", permit.tool, permit.decision, w.verdict, w.message, w.code)
         return permit
 
     def _held(self, e: ReviewPending | ProtocolError, fields: dict[str, Any]) -> ReviewPending | ProtocolError:

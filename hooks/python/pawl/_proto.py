@@ -24,6 +24,20 @@ _SILENCE = {ReasonCode.UNAVAILABLE, ReasonCode.LOG_UNAVAILABLE}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Would:
+    """What pawld would have answered, were its policy enforced: in shadow mode a Permit may carry one."""
+
+    verdict: str  # "review" or "deny"
+    code: str
+    message: str = ""
+    rule: str | None = None
+    counter: str | None = None
+    limit: str | None = None
+    unit: str | None = None
+    retry_after: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Permit:
     """One allowed call. `decision` names it in the log; settle it once it has ended."""
 
@@ -34,6 +48,7 @@ class Permit:
     remaining: dict[str, Any] = dataclasses.field(default_factory=dict)
     log: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits_ignored: bool = False
+    would: Would | None = None
 
 
 def request(op: str, fields: dict[str, Any]) -> bytes:
@@ -113,6 +128,7 @@ def permit(got: dict[str, Any], call: str, tool: str) -> Permit:
             _object(got, "remaining"),
             _object(got, "log"),
             got.get("limits_ignored") is True,
+            _would(got),
         )
     if verdict not in ("review", "deny"):
         raise ProtocolError(f"{verdict!r} is no verdict")
@@ -135,6 +151,31 @@ def permit(got: dict[str, Any], call: str, tool: str) -> Permit:
         reset_at=text(row, "reset_at") if isinstance(row, dict) else None,
         remaining=remaining,
         expires=text(got, "expires"),
+    )
+
+
+def _code(word: str) -> str:
+    try:
+        return ReasonCode(word)
+    except ValueError:
+        return word  # a newer pawld: keep its word
+
+
+def _would(got: dict[str, Any]) -> Would | None:
+    """Only told, so what cannot be read changes nothing: the verdict was `allow`."""
+    would = _object(got, "would")
+    verdict, reason = text(would, "verdict"), _object(would, "reason")
+    if verdict is None:
+        return None
+    return Would(
+        verdict,
+        _code(text(reason, "code") or ReasonCode.UNAVAILABLE),
+        text(reason, "message") or "",
+        text(reason, "rule"),
+        text(reason, "counter"),
+        text(reason, "limit"),
+        text(reason, "unit"),
+        text(would, "retry_after"),
     )
 
 
