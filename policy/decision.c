@@ -27,6 +27,7 @@ static void copy_facts(const struct policy *pol, const struct facts *f, struct e
 	d->tokens = f->tokens_known ? f->tokens : 0;
 	memcpy(d->paths, f->paths, sizeof(d->paths));
 	d->n_paths = f->n_paths;
+	d->asked = f->limits;
 }
 
 /* Everybody waits for a probe: the lease that its caller asked for must not keep a breaker shut. */
@@ -45,6 +46,7 @@ void entry_from_judgement(const struct policy *pol, const struct request_call *r
 
 	*ret = (struct entry){ .kind = j->claim ? ENTRY_CLAIM : ENTRY_DECISION, .seq = seq, .now = now, .wall = wall };
 	copy_facts(pol, f, d);
+	d->claims = j->claim;
 	d->call = rq->call;
 	d->model = rq->model;
 	d->call_reused = j->call_reused;

@@ -32,6 +32,7 @@
  * nothing outside it. */
 #include "policy/canon.h"
 #include "policy/cut.h"
+#include "policy/laws.h"
 #include "policy/under.h"
 
 #include <assert.h>
@@ -85,25 +86,40 @@ static void stick(const struct policy *pol, uint32_t rule, struct facts *f)
 	f->sticks[f->n_sticks++] = (uint16_t)rule;
 }
 
-static void look_at_rule(void *arg, uint32_t i)
+static bool is_named(const struct rule_hit *hit) /* the first in the file that truly matched stands */
 {
-	struct look *l = arg;
-	const struct rule *r = &l->pol->rules[i];
-	struct rule_hit *hit = &l->f->hit[r->answer];
-	bool named = hit->rule >= 0 && !hit->by_failure; /* the first in the file that truly matched stands */
-	enum truth got;
+	return hit->rule >= 0 && !hit->by_failure;
+}
 
-	if (named && r->sticky == STICK_NEVER)
-		return;
-	got = rule_applies(r, l->subjects);
+static void take_rule(const struct policy *pol, uint32_t i, enum truth got, struct facts *f)
+{
+	const struct rule *r = &pol->rules[i];
+	struct rule_hit *hit = &f->hit[r->answer];
+
 	if (got == TRUTH_YES && r->sticky != STICK_NEVER)
-		stick(l->pol, i, l->f);
-	if (named)
+		stick(pol, i, f);
+	if (is_named(hit))
 		return;
 	if (got == TRUTH_YES)
 		*hit = (struct rule_hit){ .rule = (int32_t)i };
 	else if (got == TRUTH_FAILED && r->answer != VERDICT_ALLOW && hit->rule < 0)
 		*hit = (struct rule_hit){ .rule = (int32_t)i, .by_failure = true };
+}
+
+static void look_at_rule(void *arg, uint32_t i)
+{
+	struct look *l = arg;
+	const struct rule *r = &l->pol->rules[i];
+
+	if (!is_named(&l->f->hit[r->answer]) || r->sticky != STICK_NEVER)
+		take_rule(l->pol, i, rule_applies(r, l->subjects), l->f);
+}
+
+static void no_rules(struct facts *f)
+{
+	for (size_t v = 0; v < PAWL_LEN(f->hit); v++)
+		f->hit[v] = (struct rule_hit){ .rule = -1 };
+	f->n_sticks = 0;
 }
 
 static void find_rules(const struct policy *pol, const struct request_call *rq, const struct caller *who,
@@ -123,9 +139,7 @@ static void find_rules(const struct policy *pol, const struct request_call *rq, 
 
 	_Static_assert(PAWL_LEN(f->paths) == SUBJECT_PATHS, "facts and conditions disagree");
 	memo.n = 0;
-	for (size_t v = 0; v < PAWL_LEN(f->hit); v++)
-		f->hit[v] = (struct rule_hit){ .rule = -1 };
-	f->n_sticks = 0;
+	no_rules(f);
 	hits = name_index_find(pol->index, f->tool, f->def, look_at_rule, &l);
 	f->budgets = hits.budgets;
 	f->breakers = hits.breakers;
@@ -372,4 +386,51 @@ int facts_of(const struct policy *pol, const struct request_call *rq, const stru
 	if (!f.def)
 		ret->tool.p = ret->folded;
 	return 0;
+}
+
+/* ---- again, from what a decision's entry says of them ---- */
+
+struct told {
+	const struct policy *pol;
+	const struct entry_decision *d;
+	struct facts *f;
+};
+
+/* A rule without conditions matches whatever the arguments were; of the others the entry says what they came to. */
+static void told_rule(void *arg, uint32_t i)
+{
+	struct told *t = arg;
+	const struct entry_decision *d = t->d;
+	const struct rule *r = &t->pol->rules[i];
+	bool named = str_eq(d->rules[r->answer], r->id), failed = named && d->rule_failed[r->answer];
+	bool holds = (!r->when && !r->unless) || (named && !failed);
+
+	for (size_t s = 0; s < d->n_sticks && !holds; s++)
+		holds = r->sticky != STICK_NEVER && str_eq(d->sticks[s].rule, r->id);
+	take_rule(t->pol, i, holds ? TRUTH_YES : failed ? TRUTH_FAILED : TRUTH_NO, t->f);
+}
+
+void facts_again(const struct policy *pol, const struct entry_decision *d, struct str agent, struct request_call *rq, struct facts *ret)
+{
+	struct told t = { .pol = pol, .d = d, .f = ret };
+	struct index_hits hits;
+
+	*rq = (struct request_call){ .call = d->call, .kind = d->kind, .tool = d->tool, .model = d->model, .has_money = d->cost_known,
+				     .has_tokens = d->tokens_known, .money = d->money, .tokens = d->tokens, .limits = d->asked };
+	memcpy(rq->client, d->client, sizeof(rq->client));
+	*ret = (struct facts){ .kind = d->kind, .session = d->session, .root = d->root, .agent = agent, .limits = d->asked,
+			       .call_hash = d->call_hash, .n_paths = d->n_paths };
+	ret->tool = tool_canonical(pol, d->tool, &ret->def);
+	memcpy(ret->client, d->client, sizeof(ret->client));
+	memcpy(ret->key, d->key, sizeof(ret->key));
+	memcpy(ret->card, d->card_token, sizeof(ret->card));
+	memcpy(ret->same, d->same, sizeof(ret->same));
+	if (pol->repeat.on)
+		memcpy(ret->repeat, d->repeat, sizeof(ret->repeat));
+	memcpy(ret->paths, d->paths, sizeof(ret->paths));
+	amounts_of(rq, ret); /* what was to be reserved is never less than what the policy's prices give */
+	no_rules(ret);
+	hits = name_index_find(pol->index, ret->tool, ret->def, told_rule, &t);
+	ret->budgets = hits.budgets;
+	ret->breakers = hits.breakers;
 }

@@ -56,6 +56,12 @@ void doubt_reason(const struct question *q, struct reason *why);
 void entry_from_judgement(const struct policy *pol, const struct request_call *rq, const struct facts *f,
 			  const struct judgement *j, int64_t now, int64_t wall, uint64_t seq, struct entry *ret);
 
+/* The facts of a decision that was judged before, and the request as far as it is known, from its entry alone: no arguments, no
+ * secret. What the policy alone can say (rules without conditions, fixed costs, names) is taken from it, so an entry that hides it
+ * does not come out as it was. Text is borrowed from all arguments; `agent` is the session's. */
+void facts_again(const struct policy *pol, const struct entry_decision *d, struct str agent, struct request_call *rq,
+		 struct facts *ret);
+
 /* Before judge_claim(): the card must be of this session, tool and arguments (PAWL_E_MALFORMED, field "review"). Raises
  * the amounts of *f to the largest that joined the card. */
 PAWL_MUST_USE int claim_prepare(const struct state *st, uint64_t card, struct facts *f, struct pawl_error *err);

@@ -39,6 +39,34 @@ int log_folder(const char *given, char out[static 4096], struct pawl_error *err)
 	return 0;
 }
 
+int log_key(const char *given, const char *dir, struct vkey *ret, char from[static 4128], struct pawl_error *err)
+{
+	static const char *const places[] = { "/../entry.vkey", "/entry.vkey" };
+
+	if (given && strchr(given, '+') && access(given, F_OK) != 0) {
+		(void)snprintf(from, 4128, "the command line");
+		return vkey_parse(str_of(given), ret, err);
+	}
+	if (given) {
+		(void)snprintf(from, 4128, "%s", given);
+		return vkey_load(given, ret, err);
+	}
+	for (size_t i = 0; i < PAWL_LEN(places); i++) {
+		(void)snprintf(from, 4128, "%s%s", dir, places[i]);
+		if (access(from, F_OK) == 0)
+			return vkey_load(from, ret, err);
+	}
+	return pawl_fail(err, PAWL_E_KEY, "no --key given, and no entry.vkey beside or inside %.150s", dir);
+}
+
+void log_progress(bool *shown, uint64_t n)
+{
+	*shown = true;
+	(void)fprintf(stderr, isatty(STDERR_FILENO) ? "\r%llu entries checked" : "%llu entries checked\n",
+		      (unsigned long long)n);
+	(void)fflush(stderr);
+}
+
 /* ---- verify ---- */
 
 struct verify_options {
@@ -110,38 +138,6 @@ static int verify_parse(int argc, char **argv, struct verify_options *o, int *re
 	return 0;
 }
 
-/* The key, and in `from` where it came from. */
-static int find_key(const struct verify_options *o, const char *dir, struct vkey *ret, char from[static 4128],
-		    struct pawl_error *err)
-{
-	static const char *const places[] = { "/../entry.vkey", "/entry.vkey" };
-
-	if (o->key && strchr(o->key, '+') && access(o->key, F_OK) != 0) {
-		(void)snprintf(from, 4128, "the command line");
-		return vkey_parse(str_of(o->key), ret, err);
-	}
-	if (o->key) {
-		(void)snprintf(from, 4128, "%s", o->key);
-		return vkey_load(o->key, ret, err);
-	}
-	for (size_t i = 0; i < PAWL_LEN(places); i++) {
-		(void)snprintf(from, 4128, "%s%s", dir, places[i]);
-		if (access(from, F_OK) == 0)
-			return vkey_load(from, ret, err);
-	}
-	return pawl_fail(err, PAWL_E_KEY, "no --key given, and no entry.vkey beside or inside %.150s", dir);
-}
-
-static void progress(void *arg, uint64_t n)
-{
-	bool *shown = arg;
-
-	*shown = true;
-	(void)fprintf(stderr, isatty(STDERR_FILENO) ? "\r%llu entries checked" : "%llu entries checked\n",
-		      (unsigned long long)n);
-	(void)fflush(stderr);
-}
-
 static const char *headline(enum verify_status s)
 {
 	switch (s) {
@@ -210,6 +206,11 @@ static void print_json(const struct verify_report *rep, const struct vkey *key)
 	buf_done(&k);
 }
 
+static void progress(void *arg, uint64_t n)
+{
+	log_progress(arg, n);
+}
+
 static int verify_main(int argc, char **argv)
 {
 	struct verify_options o = { .dir = NULL };
@@ -227,7 +228,7 @@ static int verify_main(int argc, char **argv)
 	if (r == 0 && o.anchor)
 		r = verify_anchor_parse(str_of(o.anchor), &anchor, &err);
 	if (r == 0)
-		r = find_key(&o, dir, &key, from, &err);
+		r = log_key(o.key, dir, &key, from, &err);
 	if (r == 0)
 		r = log_verify(dir, &key, o.anchor ? &anchor : NULL, progress, &shown, &rep, &err);
 	if (shown && isatty(STDERR_FILENO))
@@ -249,10 +250,11 @@ static int verify_main(int argc, char **argv)
 
 static int help(FILE *out, int status)
 {
-	(void)fputs("usage: pawl log show|verify [OPTION...]\n\n"
+	(void)fputs("usage: pawl log replay|show|verify [OPTION...]\n\n"
+		    "  replay     judge every entry again and say which come out otherwise\n"
 		    "  show       print entries, one a line\n"
 		    "  verify     check signatures, chain and sequence; its exit status tells the outcomes apart\n\n"
-		    "`pawl log show --help` and `pawl log verify --help` say more.\n",
+		    "`pawl log replay --help` and so on say more.\n",
 		    out);
 	return status;
 }
@@ -263,6 +265,8 @@ int cli_log(int argc, char **argv)
 
 	if (str_is(verb, "verify"))
 		return verify_main(argc - 1, argv + 1);
+	if (str_is(verb, "replay"))
+		return log_replay(argc - 1, argv + 1);
 	if (str_is(verb, "show"))
 		return log_show(argc - 1, argv + 1);
 	if (str_is(verb, "--help") || str_is(verb, "-h") || str_is(verb, "help"))

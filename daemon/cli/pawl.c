@@ -35,7 +35,7 @@ static const struct verb {
 	{ "console", cli_console, "watch reviews as they come, and answer them" },
 	{ "init", cli_init, "make a folder with a starter policy, keys, state, log" },
 	{ "key", cli_key, "make or show an operator's key" },
-	{ "log", cli_log, "show or verify the signed log" },
+	{ "log", cli_log, "show, verify or judge again the signed log" },
 	{ "operator", cli_operator_admin, "say who may answer: add, list, remove" },
 	{ "policy", policy, "check a policy file, or ask it about one call" },
 	{ "reload", cli_reload, "have a running pawld read its policy again" },

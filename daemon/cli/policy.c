@@ -32,8 +32,7 @@ static int usage(FILE *out, int status)
 	return status;
 }
 
-/* Problems, if any, into lines. A negative return: refused, or unreadable (then with err alone). */
-static int load(const char *path, struct policy **ret, struct policy_report *rep, struct pawl_error *err)
+int policy_read(const char *path, struct policy **ret, struct policy_report *rep, struct pawl_error *err)
 {
 	PAWL_CLEANUP(buf_done) struct buf text = BUF_MAX(MAX_POLICY_FILE);
 	const struct policy_files files = policy_files_system();
@@ -48,7 +47,7 @@ static int check_file(const char *path, bool quiet)
 	PAWL_CLEANUP(policy_report_done) struct policy_report rep = { 0 };
 	struct pawl_error err = { 0 };
 	struct policy *pol = NULL;
-	int r = load(path, &pol, &rep, &err);
+	int r = policy_read(path, &pol, &rep, &err);
 
 	policy_report_text(&rep, &lines);
 	if (lines.n)
@@ -102,7 +101,7 @@ static int explain(const char *file, const char *request, bool json, const struc
 	enum verdict answer = VERDICT_DENY;
 	struct clock clock = { .base_ns = 0 };
 	struct policy *pol = NULL;
-	int r = load(file, &pol, &rep, &err);
+	int r = policy_read(file, &pol, &rep, &err);
 
 	if (r < 0 && rep.n) { /* as `check` tells them, but not as the answer */
 		policy_report_text(&rep, &lines);

@@ -125,10 +125,8 @@ static const struct field open_rows[] = {
 /* ---- breakers, in whatever changes them ---- */
 static const struct field time_item = { FIELD("", TIME, ALWAYS, 0) };
 #define B(member) offsetof(struct breaker_row, member)
-static const struct list denies_list = { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count =
-					B(n_denies), .count32 = true, .in_place = true };
-static const struct list fails_list = { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count =
-					B(n_fails), .count32 = true, .in_place = true };
+#define TIMES(n) { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count = (n), .count32 = true, .in_place = true }
+static const struct list denies_list = TIMES(B(n_denies)), fails_list = TIMES(B(n_fails));
 static const struct field breaker_rows[] = {
 	{ FIELD("denies", LIST, WHEN_SET, B(denies)), .more = &denies_list },
 	{ FIELD("fails", LIST, WHEN_SET, B(fails)), .more = &fails_list },
@@ -215,6 +213,12 @@ static const struct field token_item = { FIELD("", HEX, ALWAYS, 0), .arg = 16 };
 static const struct list trip_list = {
 	.item = &token_item, .size = 16, .max = PAWL_MAX_PERIOD, .count = E(decision.n_trips), .in_place = true
 };
+#define A(member) E(decision.asked.member)
+static const struct field asked_rows[] = {
+	{ FIELD("lease", SPAN, WHEN_SET, A(lease_ns)) },
+	{ FIELD("money", MONEY, WHEN_FLAG, A(money)), .flag = A(has_money) },
+	{ FIELD("repeat", INT, WHEN_SET, A(repeat)) },
+};
 static const struct field card_rows[] = {
 	{ FIELD("asks", LIST, WHEN_SET, E(decision.asks)), .more = &ask_list },
 	{ FIELD("id", ID, WHEN_SET, E(decision.card)), .arg = 'r' },
@@ -265,6 +269,7 @@ static const struct field settled_rows[] = {
 };
 static const struct field decision_rows[] = {
 	{ FIELD("args_mac", HEX, ALWAYS, E(decision.args_mac)), .arg = 32 },
+	{ FIELD("asked", OBJECT, WHEN_SET, 0), .more = FIELDS(asked_rows) },
 	BREAKERS(decision),
 	{ FIELD("call", TEXT, ALWAYS, E(decision.call)) },
 	{ FIELD("call_hash", HEX64, ALWAYS, E(decision.call_hash)) },
@@ -272,6 +277,7 @@ static const struct field decision_rows[] = {
 	{ FIELD("call_reused", BOOL, WHEN_SET, E(decision.call_reused)) },
 	{ FIELD("card", OBJECT, WHEN_SET, 0), .more = FIELDS(card_rows) },
 	{ FIELD("card_token", HEX, ALWAYS, E(decision.card_token)), .arg = 16 },
+	{ FIELD("claims", ID, WHEN_SET, E(decision.claims)), .arg = 'r' },
 	{ FIELD("client", HEX, ALWAYS, E(decision.client)), .arg = 16 },
 	{ FIELD("currency", CURRENCY, WHEN_SET, E(decision.money_unit)) },
 	{ FIELD("draws", LIST, WHEN_SET, E(decision.draws)), .more = &draw_list },

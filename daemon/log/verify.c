@@ -15,6 +15,7 @@
 struct walk {
 	const struct vkey *key;
 	const struct verify_anchor *anchor;
+	verify_each *each;
 	void (*progress)(void *arg, uint64_t n);
 	void *arg;
 	int64_t next_word_ns;
@@ -157,6 +158,16 @@ static int visit(void *arg, uint64_t seq, struct str note, struct pawl_error *er
 			return refuse(w, seq, err, "it is not the entry that the anchor names: history was rewritten");
 		w->anchor_seen = true;
 	}
+	if (w->each) {
+		int r = w->each(w->arg, &v, &why);
+
+		if (r == PAWL_E_TAMPERED)
+			return refuse(w, seq, err, why.msg);
+		if (r < 0) {
+			*err = why;
+			return r;
+		}
+	}
 	show_progress(w);
 	return 0;
 }
@@ -206,11 +217,9 @@ static void conclude(struct walk *w, const struct journal_recovery *rec)
 	}
 }
 
-int log_verify(const char *dir, const struct vkey *key, const struct verify_anchor *anchor,
-	       void (*progress)(void *arg, uint64_t n), void *arg, struct verify_report *ret, struct pawl_error *err)
+static int walk_log(const char *dir, struct walk *walk, struct verify_report *ret, struct pawl_error *err)
 {
 	struct journal_config cfg = { .dir = dir, .read_only = true };
-	struct walk w = { .key = key, .anchor = anchor, .progress = progress, .arg = arg };
 	struct journal_recovery rec;
 	struct journal *j = NULL;
 	struct pawl_error why;
@@ -218,16 +227,16 @@ int log_verify(const char *dir, const struct vkey *key, const struct verify_anch
 
 	if (sodium_init() < 0)
 		return pawl_fail(err, PAWL_E_SYS, "libsodium does not start");
-	w.next_word_ns = mono_ns() + NS_PER_SEC;
-	r = journal_open(&cfg, visit, &w, &j, &rec, &why);
+	walk->next_word_ns = mono_ns() + NS_PER_SEC;
+	r = journal_open(&cfg, visit, walk, &j, &rec, &why);
 	if (r == 0) {
-		conclude(&w, &rec);
+		conclude(walk, &rec);
 	} else if (r == PAWL_E_TAMPERED) {
-		if (!w.refused) { /* the journal's own finding: framing, order of segments, a damaged batch */
-			w.rep.status = VERIFY_TAMPERED;
-			w.rep.has_bad = true;
-			w.rep.bad_seq = w.rep.entries ? w.rep.last_seq + 1 : 0;
-			SAY(&w.rep, "%s", why.msg);
+		if (!walk->refused) { /* the journal's own finding: framing, order of segments, a damaged batch */
+			walk->rep.status = VERIFY_TAMPERED;
+			walk->rep.has_bad = true;
+			walk->rep.bad_seq = walk->rep.entries ? walk->rep.last_seq + 1 : 0;
+			SAY(&walk->rep, "%s", why.msg);
 		}
 	} else {
 		if (err)
@@ -235,6 +244,22 @@ int log_verify(const char *dir, const struct vkey *key, const struct verify_anch
 		return r;
 	}
 	journal_close(j);
-	*ret = w.rep;
+	*ret = walk->rep;
 	return 0;
+}
+
+int log_verify(const char *dir, const struct vkey *key, const struct verify_anchor *anchor,
+	       void (*progress)(void *arg, uint64_t n), void *arg, struct verify_report *ret, struct pawl_error *err)
+{
+	struct walk w = { .key = key, .anchor = anchor, .progress = progress, .arg = arg };
+
+	return walk_log(dir, &w, ret, err);
+}
+
+int log_verify_each(const char *dir, const struct vkey *key, verify_each *each, void (*progress)(void *arg, uint64_t n),
+		    void *arg, struct verify_report *ret, struct pawl_error *err)
+{
+	struct walk w = { .key = key, .each = each, .progress = progress, .arg = arg };
+
+	return walk_log(dir, &w, ret, err);
 }

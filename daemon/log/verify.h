@@ -40,4 +40,10 @@ const char *verify_word(enum verify_status s); /* "ok", "ok-no-anchor", "nothing
 PAWL_MUST_USE int log_verify(const char *dir, const struct vkey *key, const struct verify_anchor *anchor,
 			     void (*progress)(void *arg, uint64_t n), void *arg, struct verify_report *ret,
 			     struct pawl_error *err);
+/* The same without an anchor, with a visitor for each entry that was found to be what it says, in order. A negative return of it ends the
+ * walk: PAWL_E_TAMPERED is a finding about this log, like verify's own; any other is handed back. The view is borrowed. */
+typedef int verify_each(void *arg, const struct entry_view *v, struct pawl_error *err);
+PAWL_MUST_USE int log_verify_each(const char *dir, const struct vkey *key, verify_each *each,
+				  void (*progress)(void *arg, uint64_t n), void *arg, struct verify_report *ret,
+				  struct pawl_error *err);
 #endif

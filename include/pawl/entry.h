@@ -107,6 +107,8 @@ struct entry_decision {
 	struct fact_path paths[8];
 	size_t n_paths;
 	bool call_reused;
+	struct call_limits asked; /* the caller's own, as it sent them: what holds is in guard_* and lease_until */
+	uint64_t claims;	/* claim: the card that is presented; 0 in a decision, and in claims of logs that do not say it */
 	bool limits_ignored;	/* the caller asked for limits looser than its earlier ones: those stand */
 	/* the answer */
 	bool shadow;		/* judged in shadow mode: its sticks and trips bind nothing */

@@ -193,3 +193,5 @@ def check_log(d: Live, workers: list[Worker]) -> None:
     assert allowed > KILLS, "too few decisions for the kills to hit anything"
     done = d.verify("--at-least", f"{newest[0]}:{newest[1]}")
     assert done.returncode == 0, f"seed {SEED}: {done.returncode} {done.stdout} {done.stderr}"
+    status, said = d.replay()  # P5: what each of these processes answered is what one that sees the log alone answers
+    assert status == 0 and said["equal"] > allowed, f"seed {SEED}: {said}"

@@ -458,6 +458,10 @@ def test_s2_full_disk_denies_and_recovers_by_itself(small_disk):
     assert all(by_seq[r["log"]["seq"]] == r["log"]["entry"] for r in kept)
     seq, digest = note_hash(kept[-1]["log"]["entry"])
     assert d.verify("--at-least", f"{seq}:{digest}").returncode == 0
+    told = [e["body"] for e in d.entries() if e["body"]["kind"] == "policy"]
+    assert len(told) == 1 and told[0]["loaded"]  # which policy is in force, said again
+    status, said = d.replay()
+    assert status == 0 and said["differ"] == 0, said
 
 
 def test_p9_the_ledger_after_a_kill_is_what_the_log_says(daemon):

@@ -216,7 +216,7 @@ def test_operator_refusals(person):
     for words, says in rows:
         done = person.run("operator", "add", *words)
         assert done.returncode == 1 and not done.stdout and (says in done.stderr or says == b"bob"), (words, done)
-        assert (person.home / "other").read_bytes().strip().split(b"+")[-1] not in done.stderr, "a secret was printed"
+        assert (person.home / "other").read_bytes().strip().split(b"+", 4)[-1] not in done.stderr, "a secret was printed"
     assert os.listdir(live_dir / "operators") == ["anna.vkey"]
 
 

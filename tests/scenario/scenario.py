@@ -91,6 +91,9 @@ class Player:
             done = self.live.verify()
             if done.returncode != 10:
                 self.fail(f"the log: {done.returncode} {done.stdout} {done.stderr}")
+            status, said = self.live.replay()
+            if status != 0:
+                self.fail(f"judged again: {said}")
 
     # ---- sessions
     def do_open(self, s: dict[str, str]) -> None:

@@ -33,7 +33,7 @@ static inline void settle_one(struct world *w, const struct step *s, uint64_t se
 			      .tokens = s->tokens };
 	const struct call_state *call = state_decision(w->a, seq);
 	struct entry_settle body = {
-		.session = call->session, .decision = seq, .outcome = rep.outcome, .duration_ns = -1
+		.session = call->session, .decision = seq, .outcome = rep.outcome, .duration_ns = -1, .money_unit = w->pol->currency
 	};
 	struct pawl_error err = { .code = PAWL_OK };
 	struct entry e = blank(w, call->settled ? ENTRY_LOSS : ENTRY_SETTLE);
@@ -42,6 +42,10 @@ static inline void settle_one(struct world *w, const struct step *s, uint64_t se
 		fail_msg("%s", err.msg);
 	if (settle_charges(w->pol, w->a, call, &rep, w->now, charges, rows, &body, &err) != 0)
 		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
+	body.has_money = rep.has_money;
+	body.money = rep.money;
+	body.has_tokens = rep.has_tokens;
+	body.tokens = rep.tokens;
 	body.same[0] = 1;
 	body.has_result_token = token_of(s->result, body.result_token);
 	body.has_error = body.has_error_token = token_of(s->error, body.error_token);

@@ -1,10 +1,13 @@
 /* tests/support/judge_world.h - the world in which scripts for the judge run (judge_script.h): steps, two states, and
  * how a question is put. Every question is judged twice, in a second state and on a copy; every entry is fed to both
- * states, of which the second is written as bytes and read again after each; at the end they must be equal. All in a header, so that only tests that want it link policy/. */
+ * states, of which the second is written as bytes and read again after each; at the end they must be equal. Every entry that is judged
+ * comes out again from itself alone (rejudge.h). All in a header, so that only tests that want it link policy/. */
 #ifndef PAWL_TESTS_JUDGE_WORLD_H
 #define PAWL_TESTS_JUDGE_WORLD_H
 #include "daemon/base/buf.h"
 #include "daemon/base/json.h"
+#include "daemon/log/entry.h"
+#include "pawl/rejudge.h"
 #include "pawl/settle.h"
 #include "policy/laws.h"
 #include "policy/money.h"
@@ -108,10 +111,33 @@ static inline struct policy *load(const char *text)
 	return pol;
 }
 
+/* P5: an entry, read back and judged again by what is in it, is the same entry byte for byte. */
+static inline void judged_again(const struct world *w, const struct entry *e)
+{
+	static struct rejudged again;
+	struct buf one = BUF_MAX(PAWL_MAX_BODY), two = BUF_MAX(PAWL_MAX_BODY);
+	struct entry_parsed p;
+	enum rejudged_as as;
+
+	if (e->kind == ENTRY_START || e->kind == ENTRY_POLICY || e->kind == ENTRY_SESSION) /* these scripts write them as they like */
+		return;
+	entry_render(e, &one);
+	assert_int_equal(entry_parse(buf_str(&one), e->seq, &p, NULL), 0);
+	memset(&again, 0xa5, sizeof(again));
+	as = rejudge(w->pol, NULL, w->a, &p.e, &again);
+	entry_render(&again.e, &two);
+	if (as > REJUDGED_GIVEN || !buf_ok(&two) || !str_eq(buf_str(&one), buf_str(&two)))
+		fail_msg("%s, step %zu: %d %s\n%.*s\n%.*s", w->script->name, w->step, as, again.why, STR_ARG(buf_str(&one)), STR_ARG(buf_str(&two)));
+	entry_parsed_done(&p);
+	buf_done(&one);
+	buf_done(&two);
+}
+
 static inline void put(struct world *w, const struct entry *e)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 
+	judged_again(w, e);
 	if (state_room(w->a, e, &err) != 0 || state_room(w->b, e, &err) != 0)
 		fail_msg("%s, step %zu: %s", w->script->name, w->step, err.msg);
 	state_apply(w->a, e);

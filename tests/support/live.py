@@ -96,8 +96,10 @@ class Live:
         self.lines: list[str] = []
         self.reader: threading.Thread | None = None
         self.rest_pid = 0
+        self.policies: list[str] = []  # every text that was ever in the file
         done = self.pawl("init", "--dir", str(self.dir))
         assert done.returncode == 0, f"pawl init: {done.stderr}"
+        self.policies.append(self.policy.read_text())
         if policy is not None:
             self.write_policy(policy)
 
@@ -123,6 +125,7 @@ class Live:
         return sorted(self.log_dir.glob("journal-" + "[0-9]" * 20))
 
     def write_policy(self, text: str) -> None:
+        self.policies.append(text)
         new = self.policy.with_suffix(".new")
         new.write_text(text)
         new.chmod(0o600)
@@ -144,6 +147,21 @@ class Live:
 
     def verify(self, *more: str) -> subprocess.CompletedProcess:
         return self.pawl("log", "verify", "--dir", str(self.dir), *more)
+
+    def replay(self, *more: str, texts: list[str] | None = None) -> tuple[int, dict[str, Any]]:
+        """`pawl log replay` with every policy that the log names: exit status and what it said."""
+        bodies = [json.loads(x) for x in self.pawl("log", "show", "--dir", str(self.dir), "--json").stdout.split("\n") if x]
+        named = {b["policy"]["hash"] if b["kind"] == "start" else b.get("hash") for b in bodies if b["kind"] in ("start", "policy")}
+        words: list[str] = []
+        for text in self.policies if texts is None else texts:
+            name = hashlib.sha256(text.encode()).hexdigest()
+            path = self.dir / f"was-{name}.yaml"
+            if str(path) not in words and (name in named or texts is not None):
+                path.write_text(text)
+                words += ["--policy", str(path)]
+        done = self.pawl("log", "replay", "--dir", str(self.dir), "--json", *words, *more)
+        assert done.stdout, done
+        return done.returncode, json.loads(done.stdout)
 
     def spawn(self, *more: str) -> subprocess.Popen:
         return subprocess.Popen([str(PAWLD), "--dir", str(self.dir), *more], stdin=subprocess.DEVNULL,

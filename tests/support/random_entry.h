@@ -203,6 +203,9 @@ static inline void some_decision(struct dice *d, struct entry_decision *e)
 		e->paths[i] = (struct fact_path){ dice_word(d), dice_coin(d) };
 	e->call_reused = dice_coin(d);
 	e->limits_ignored = dice_coin(d);
+	e->asked = (struct call_limits){ .has_money = dice_coin(d), .money = dice_amount(d), .repeat = dice_coin(d) ? dice_amount(d) : 0,
+					 .lease_ns = dice_coin(d) ? dice_amount(d) : 0 };
+	e->claims = dice_coin(d) ? dice_some_id(d) : 0;
 	e->answer = dice_below(d, 4);
 	e->why = some_reason(d);
 	e->shadow = dice_coin(d);

@@ -7,6 +7,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/log/entry.h"
+#include "daemon/cli/rejudge.h"
 #include "pawl/settle.h"
 #include "policy/laws.h"
 #include "policy/money.h"
@@ -25,6 +26,7 @@ struct world {
 	int step;
 	struct policy *pol;
 	struct state *st;
+	struct rejudging again; /* all of it judged once more, from the entries alone */
 	int64_t now;
 	char **bodies; /* every entry as the log would hold it */
 	size_t n_bodies;
@@ -83,9 +85,11 @@ static inline void put(struct world *w, const struct entry *e)
 	struct buf body = BUF_MAX(PAWL_MAX_BODY);
 
 	entry_render(e, &body);
-	buf_putc(&body, '\0');
 	if (!buf_ok(&body))
 		FAIL(w, "an entry of kind %s is not rendered", entry_kind_name(e->kind));
+	if (rejudging_entry(&w->again, e->seq, buf_str(&body), &err) < 0)
+		FAIL(w, "%s", err.msg);
+	buf_putc(&body, '\0');
 	w->bodies = realloc(w->bodies, (w->n_bodies + 1) * sizeof(*w->bodies));
 	assert_non_null(w->bodies);
 	w->bodies[w->n_bodies++] = strdup(body.p);
@@ -96,26 +100,35 @@ static inline void put(struct world *w, const struct entry *e)
 	w->kinds[e->kind]++;
 }
 
-static inline void put_policy(struct world *w, const char *refused_why)
+/* old: the policy before a reload; NULL: it says which is in force. The second judge has files of its own. */
+static inline void put_policy(struct world *w, const struct policy *old, const char *refused_why)
 {
+	static struct reload diff;
 	struct entry e = blank(w, ENTRY_POLICY);
 	char hex[65];
 
 	(void)sodium_bin2hex(hex, sizeof(hex), w->pol->hash, 32);
 	e.policy = (struct entry_policy){ .loaded = refused_why[0] == '\0', .name = w->pol->name, .hash = { hex, 64 }, .message = str_of(refused_why) };
-	if (e.policy.loaded)
+	policy_diff(old, w->st, w->pol, &diff);
+	if (e.policy.loaded) {
+		e.policy.budgets = diff.budgets;
 		e.policy.mode = policy_mode_word(w->pol->mode);
+	}
 	put(w, &e);
 }
 
 static inline void put_start(struct world *w)
 {
+	static struct reload diff;
 	struct entry e = blank(w, ENTRY_START);
 	char hex[65];
 
 	(void)sodium_bin2hex(hex, sizeof(hex), w->pol->hash, 32);
+	policy_diff(NULL, w->st, w->pol, &diff);
 	e.start = (struct entry_start){ .version = STR("0"), .policy_name = w->pol->name, .policy_hash = { hex, 64 }, .mode = policy_mode_word(w->pol->mode),
-					.fallback = STR("deny"), .judge = 1, .probes_text = STR("{}") };
+					.fallback = STR("deny"), .judge = PAWL_JUDGE_VERSION, .probes_text = STR("{}"), .budgets = diff.budgets };
+	if (w->pol->fallback != VERDICT_DENY)
+		e.start.fallback = w->pol->fallback == VERDICT_ALLOW ? STR("allow") : STR("review");
 	put(w, &e);
 }
 
@@ -424,6 +437,7 @@ static inline void world_done(struct world *w)
 	for (size_t i = 0; i < w->n_sessions; i++)
 		json_free(w->labels[i]);
 	state_free(w->st);
+	rejudging_done(&w->again);
 	policy_free(w->pol);
 	buf_done(&w->scratch);
 }

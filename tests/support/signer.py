@@ -35,6 +35,12 @@ class Signer:
         tagged = b"\x01" + self._public.raw
         return f"{self.name}+{hashlib.sha256(self.name.encode() + chr(10).encode() + tagged).hexdigest()[:8]}+{base64.b64encode(tagged).decode()}"
 
+    def raw(self, text: bytes) -> bytes:
+        """Key ID and signature, as the last line of a note has them."""
+        signature = ctypes.create_string_buffer(64)
+        assert _sodium.crypto_sign_detached(signature, None, text, ctypes.c_ulonglong(len(text)), self._secret) == 0
+        return bytes.fromhex(self.vkey.split("+")[1]) + signature.raw
+
     def sign(self, message: dict[str, Any]) -> dict[str, Any]:
         """The message and its signature; it must hold operator and nonce already."""
         text, signature = b"pawl-operator/v1\n" + canonical(message), ctypes.create_string_buffer(64)

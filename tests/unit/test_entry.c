@@ -253,11 +253,12 @@ static const struct draw golden_draws[] = {
 static const struct breaker_row golden_breaker = { .id = { "web", 3 }, .scope = SCOPE_AGENT, .owner = { "local", 5 }, .mode = BREAKER_HALF_OPEN,
 						    .generation = 1, .probe = UINT64_MAX, .denies = { DAY_NS }, .n_denies = 1 };
 static const char decision_text[] =
-	"{\"args_mac\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"breakers\":[{\"denies\":[\"" DAY "\"],"
+	"{\"args_mac\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"asked\":{\"lease\":\"20m\",\"money\":\"0.5\","
+	"\"repeat\":5},\"breakers\":[{\"denies\":[\"" DAY "\"],"
 	"\"generation\":1,\"id\":\"web\",\"mode\":\"half_open\",\"owner\":\"local\",\"probe\":\"d_9\",\"scope\":\"agent\"}],\"call\":\"c-17\","
 	"\"call_hash\":\"000000000000002a\",\"call_kind\":\"llm\",\"call_reused\":true,\"card\":{\"asks\":[{\"code\":\"in_doubt\",\"refers\":\"d_7\"},"
 	"{\"code\":\"rule\",\"rule\":\"writes\"}],\"id\":\"r_9\",\"until\":\"" DAY "\"},"
-	"\"card_token\":\"00000000000000000000000000000000\",\"client\":\"00000000000000000000000000000000\",\"currency\":\"USD\","
+	"\"card_token\":\"00000000000000000000000000000000\",\"claims\":\"r_9\",\"client\":\"00000000000000000000000000000000\",\"currency\":\"USD\","
 	"\"draws\":[{\"amount\":\"0.002\",\"budget\":\"run\",\"granted\":\"1\",\"limit\":\"5\",\"scope\":\"session\",\"session\":\"s_7\","
 	"\"unit\":\"USD\",\"used\":\"4\"},{\"amount\":\"1\",\"budget\":\"searches\",\"limit\":\"30\",\"owner\":\"local\",\"reset_at\":\"" DAY "\","
 	"\"scope\":\"agent\",\"tool\":\"web.search\",\"unit\":\"calls\",\"used\":\"3\"}],\"ends_cards\":true,\"facts\":{\"money\":\"0.002\",\"paths\":[{\"field\":\"args.path\","
@@ -278,6 +279,7 @@ static struct entry golden_decision(void)
 			      .call_hash = 42, .has_repeat = true, .rules = { [VERDICT_ALLOW] = STR("reading") },
 			      .rule_failed = { [VERDICT_DENY] = true }, .cost_known = true, .money = 2000000, .tokens_known = true, .tokens = 1200,
 			      .paths = { { STR("args.path"), true } }, .n_paths = 1, .call_reused = true, .limits_ignored = true,
+			      .asked = { .has_money = true, .money = 500000000, .repeat = 5, .lease_ns = 1200 * NS_PER_SEC }, .claims = 9,
 			      .answer = VERDICT_REVIEW,
 			      .why = { .code = REASON_BUDGET, .rule = STR("run"), .message = "run has\n0.001", .has_numbers = true,
 				       .counter = 4999000000, .limit = 5 * MONEY_PER_UNIT, .retry_after_ns = 1500000000, .refers = 4 },

@@ -1,5 +1,5 @@
 /* tests/unit/test_scenario.c - the files of tests/scenario/ on the library: policy, facts, judge and state under a clock that the script moves.
- * The same files run over the wire in tests/scenario/test_scenarios.py. */
+ * What each leaves is judged again. The same files run over the wire in tests/scenario/test_scenarios.py. */
 #include "tests/support/scenario_world.h"
 
 /* ---- settle ---- */
@@ -146,6 +146,15 @@ static void do_operator(struct world *w, const struct ynode *s)
 
 /* ---- reload, and what is expected ---- */
 
+/* To the second judge, once. */
+static void give(struct world *w, const char *key)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+
+	if (rejudging_policy(&w->again, load(w, key, &err), key, &err) < 0 && err.code != PAWL_E_USAGE)
+		FAIL(w, "%s", err.msg);
+}
+
 static void do_restart(struct world *w, const struct ynode *s)
 {
 	struct pawl_error err = { .code = PAWL_OK };
@@ -157,6 +166,7 @@ static void do_restart(struct world *w, const struct ynode *s)
 	w->pol = load(w, text_of(s, "policy"), &err);
 	if (!w->pol)
 		FAIL(w, "%s", err.msg);
+	give(w, text_of(s, "policy"));
 	write_due(w);
 	put_start(w);
 }
@@ -164,17 +174,21 @@ static void do_restart(struct world *w, const struct ynode *s)
 static void do_reload(struct world *w, const struct ynode *s)
 {
 	struct pawl_error err = { .code = PAWL_OK };
-	struct policy *pol = load(w, text_of(s, "reload"), &err);
+	struct policy *pol = load(w, text_of(s, "reload"), &err), *old;
 	bool want = !is(s, "loaded", "false");
 
 	if (want != (pol != NULL))
 		FAIL(w, "loaded: %d: %s", pol != NULL, err.msg);
 	write_due(w);
-	if (pol) {
-		policy_free(w->pol);
-		w->pol = pol;
+	if (!pol) {
+		put_policy(w, NULL, err.msg);
+		return;
 	}
-	put_policy(w, pol ? "" : err.msg);
+	give(w, text_of(s, "reload"));
+	old = w->pol;
+	w->pol = pol;
+	put_policy(w, old, "");
+	policy_free(old);
 }
 
 static size_t waiting(const struct world *w, uint64_t session)
@@ -299,6 +313,16 @@ static void do_step(struct world *w, const struct ynode *s)
 		FAIL(w, "no such step: %s", op);
 }
 
+/* P5: every answer comes out of its entry, the state and the policy once more, byte for byte. */
+static void judged_again(const struct world *w)
+{
+	const struct rejudging *a = &w->again;
+
+	if (a->differ || a->skipped || a->equal == 0 || a->equal + a->given != w->n_bodies)
+		FAIL(w, "judged again: %llu equal, %llu differ, %llu skipped: %.*s", (unsigned long long)a->equal, (unsigned long long)a->differ,
+		     (unsigned long long)a->skipped, STR_ARG(buf_str(&a->shown)));
+}
+
 static void run_file(const char *path, bool rereading)
 {
 	struct pawl_error err = { .code = PAWL_OK };
@@ -312,6 +336,8 @@ static void run_file(const char *path, bool rereading)
 	if (!w.pol)
 		fail_msg("%s: %s", path, err.msg);
 	assert_int_equal(state_new(&w.st, NULL), 0);
+	assert_int_equal(rejudging_init(&w.again, NULL), 0);
+	give(&w, "policy");
 	put_start(&w);
 	steps = node_of(sc.root, "steps");
 	assert_non_null(steps);
@@ -323,6 +349,7 @@ static void run_file(const char *path, bool rereading)
 			reread(&w.st);
 	}
 	restart(&w); /* whatever happened: the log alone says it all */
+	judged_again(&w);
 	world_done(&w);
 	scenario_done(&sc);
 }

@@ -184,6 +184,47 @@ static void test_outcomes(void **state)
 	made_done(&m);
 }
 
+/* ---- a visitor of what is genuine ---- */
+
+struct visits {
+	uint64_t n, stop_at;
+	enum pawl_err with;
+};
+
+static int visitor(void *arg, const struct entry_view *v, struct pawl_error *err)
+{
+	struct visits *seen = arg;
+
+	assert_int_equal(v->seq, seen->n);
+	if (seen->n++ == seen->stop_at)
+		return pawl_fail(err, seen->with, "stopped by the visitor");
+	return 0;
+}
+
+static void test_each(void **state)
+{
+	struct visits all = { .stop_at = 99 }, found = { .stop_at = 3, .with = PAWL_E_TAMPERED }, broken = { .stop_at = 3, .with = PAWL_E_NOMEM },
+		      half = { .stop_at = 99 };
+	struct verify_report rep;
+	struct pawl_error err = { .code = PAWL_OK };
+	struct made m;
+
+	(void)state;
+	made_good(&m, key, FX_ORIGIN);
+	put(&m, FX_ORIGIN, 0);
+	assert_int_equal(log_verify_each(dir, sign_key_vkey(key), visitor, NULL, &all, &rep, &err), 0);
+	assert_true(all.n == LOG_ENTRIES && rep.status == VERIFY_NO_ANCHOR);
+	assert_int_equal(log_verify_each(dir, sign_key_vkey(key), visitor, NULL, &found, &rep, &err), 0);
+	assert_true(found.n == 4 && rep.status == VERIFY_TAMPERED && rep.bad_seq == 3 && strstr(rep.message, "entry 3: stopped by the visitor"));
+	assert_int_equal(log_verify_each(dir, sign_key_vkey(key), visitor, NULL, &broken, &rep, &err), PAWL_E_NOMEM);
+	assert_string_equal(err.msg, "stopped by the visitor");
+	m.note[4][m.n_note[4] - 5] ^= 1; /* in the signature */
+	put(&m, FX_ORIGIN, 0);
+	assert_int_equal(log_verify_each(dir, sign_key_vkey(key), visitor, NULL, &half, &rep, &err), 0);
+	assert_true(half.n == 4 && rep.status == VERIFY_TAMPERED && rep.bad_seq == 4); /* nothing that is not genuine is shown */
+	made_done(&m);
+}
+
 /* The published vectors, as the journal file that another program wrote. */
 static void test_vector(void **state)
 {
@@ -418,7 +459,7 @@ static int teardown(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_outcomes),   cmocka_unit_test(test_vector),   cmocka_unit_test(test_every_byte),
+		cmocka_unit_test(test_each),       cmocka_unit_test(test_outcomes),   cmocka_unit_test(test_vector),   cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_rearranged), cmocka_unit_test(test_segments), cmocka_unit_test(test_anchor_text),
 	};
 
