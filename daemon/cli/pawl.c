@@ -10,6 +10,7 @@
 #include "daemon/cli/policy.h"
 #include "daemon/cli/review.h"
 #include "daemon/cli/spend.h"
+#include "daemon/cli/store.h"
 #include "daemon/cli/why.h"
 #include "daemon/resolve.h"
 
@@ -47,6 +48,7 @@ static const struct verb {
 	{ "skip", cli_answer, "answer a review: this call is not run" },
 	{ "spend", cli_spend, "what was spent, by tool, agent, day or session, from the log" },
 	{ "status", cli_operator, "how a running pawld is: policy, log, sessions, probes" },
+	{ "store", cli_store, "the log as SQL tables: made anew, or how it is" },
 	{ "why", cli_why, "why a decision was what it was, and what became of it, from the log" },
 };
 

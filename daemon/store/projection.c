@@ -52,7 +52,7 @@ int projection_fail(const struct projection *p, int rc, const char *what, struct
 	return pawl_fail(err, code, "projection %s: %s: %s", p->file, what, text);
 }
 
-static int run(struct projection *p, const char *sql, const char *what, struct pawl_error *err)
+int projection_run(struct projection *p, const char *sql, const char *what, struct pawl_error *err)
 {
 	int rc = sqlite3_exec(p->db, sql, NULL, NULL, NULL);
 
@@ -79,7 +79,7 @@ int projection_ask(struct projection *p, const char *sql, int64_t *ret, struct p
 
 /* ---- opening ---- */
 
-static int connect_to(struct projection *p, const char *path, int flags, struct pawl_error *err)
+int projection_connect(struct projection *p, const char *path, int flags, struct pawl_error *err)
 {
 	int rc = sqlite3_open_v2(path, &p->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
 
@@ -90,7 +90,7 @@ static int connect_to(struct projection *p, const char *path, int flags, struct 
 	(void)sqlite3_limit(p->db, SQLITE_LIMIT_LENGTH, MAX_VALUE);
 	(void)sqlite3_db_config(p->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	(void)sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	return run(p, "PRAGMA trusted_schema=OFF;PRAGMA cell_size_check=ON;PRAGMA temp_store=MEMORY", "set-up", err);
+	return projection_run(p, "PRAGMA trusted_schema=OFF;PRAGMA cell_size_check=ON;PRAGMA temp_store=MEMORY", "set-up", err);
 }
 
 static int wal_grew(void *arg, sqlite3 *db, const char *name, int pages)
@@ -117,20 +117,20 @@ static int use_wal(struct projection *p, struct pawl_error *err)
 		r = pawl_fail(err, PAWL_E_SYS, "projection %s: there can be no WAL here", p->file);
 	(void)sqlite3_finalize(st);
 	if (r == 0)
-		r = run(p, "PRAGMA synchronous=NORMAL;PRAGMA wal_autocheckpoint=0;PRAGMA journal_size_limit=16777216;PRAGMA cache_size=-8192", "set-up",
+		r = projection_run(p, "PRAGMA synchronous=NORMAL;PRAGMA wal_autocheckpoint=0;PRAGMA journal_size_limit=16777216;PRAGMA cache_size=-8192", "set-up",
 			err);
 	(void)sqlite3_wal_hook(p->db, wal_grew, p);
 	return r;
 }
 
-static int fill(struct projection *p, struct pawl_error *err)
+int projection_fill(struct projection *p, struct pawl_error *err)
 {
-	int r = run(p, "BEGIN IMMEDIATE", "set-up", err);
+	int r = projection_run(p, "BEGIN IMMEDIATE", "set-up", err);
 
 	if (r == 0)
-		r = run(p, projection_schema, "set-up", err);
+		r = projection_run(p, projection_schema, "set-up", err);
 	if (r == 0)
-		r = run(p, "PRAGMA application_id=" STR_OF(PROJECTION_ID) ";PRAGMA user_version=" STR_OF(PROJECTION_SCHEMA) ";COMMIT", "set-up", err);
+		r = projection_run(p, "PRAGMA application_id=" STR_OF(PROJECTION_ID) ";PRAGMA user_version=" STR_OF(PROJECTION_SCHEMA) ";COMMIT", "set-up", err);
 	return r;
 }
 
@@ -146,7 +146,7 @@ static int read_applied(struct projection *p, struct pawl_error *err)
 	return r;
 }
 
-static int prepare(struct projection *p, struct pawl_error *err)
+int projection_statements(struct projection *p, struct pawl_error *err)
 {
 	for (size_t i = 0; i < SQL_COUNT; i++) {
 		int rc = sqlite3_prepare_v3(p->db, projection_sql[i], -1, SQLITE_PREPARE_PERSISTENT, &p->st[i], NULL);
@@ -171,6 +171,7 @@ static int object_new(const char *path, struct projection **ret, struct pawl_err
 	p->lock = -1;
 	buf_init(&p->text, 1u << 20);
 	(void)snprintf(p->file, sizeof(p->file), "%s", path);
+	(void)snprintf(p->path, sizeof(p->path), "%s", path); /* one that is cut is refused by the lock */
 	marks->all = true;
 	*ret = p;
 	return 0;
@@ -184,16 +185,16 @@ static int open_writer(struct projection *p, const char *path, struct pawl_error
 	if (r == 0)
 		r = projection_prepare(path, err);
 	if (r == 0)
-		r = connect_to(p, path, SQLITE_OPEN_READWRITE, err);
+		r = projection_connect(p, path, SQLITE_OPEN_READWRITE, err);
 	if (r == 0)
 		r = projection_is_ours(p, &fresh, err);
 	if (r == 0)
 		r = use_wal(p, err);
 	if (r == 0 && fresh)
-		r = fill(p, err);
+		r = projection_fill(p, err);
 	if (r == 0)
 		r = read_applied(p, err);
-	return r < 0 ? r : prepare(p, err);
+	return r < 0 ? r : projection_statements(p, err);
 }
 
 static int open_reader(struct projection *p, const char *path, struct pawl_error *err)
@@ -206,7 +207,7 @@ static int open_reader(struct projection *p, const char *path, struct pawl_error
 		return errno == ENOENT ? pawl_fail(err, PAWL_E_INCOMPLETE, "there is no projection %s", path) : pawl_fail_errno(err, "projection %s", path);
 	if (!S_ISREG(st.st_mode))
 		return pawl_fail(err, PAWL_E_UNSAFE, "projection %s: not a regular file", path);
-	r = connect_to(p, path, SQLITE_OPEN_READONLY, err);
+	r = projection_connect(p, path, SQLITE_OPEN_READONLY, err);
 	if (r == 0)
 		r = projection_is_ours(p, &fresh, err);
 	if (r == 0 && fresh)
@@ -214,7 +215,7 @@ static int open_reader(struct projection *p, const char *path, struct pawl_error
 	return r < 0 ? r : read_applied(p, err);
 }
 
-static int open_with(int (*how)(struct projection *, const char *, struct pawl_error *), const char *path, struct projection **ret,
+int projection_open_with(int (*how)(struct projection *, const char *, struct pawl_error *), const char *path, struct projection **ret,
 		     struct pawl_error *err)
 {
 	struct projection *p = NULL;
@@ -232,22 +233,34 @@ static int open_with(int (*how)(struct projection *, const char *, struct pawl_e
 
 int projection_open(const char *path, struct projection **ret, struct pawl_error *err)
 {
-	return open_with(open_writer, path, ret, err);
+	return projection_open_with(open_writer, path, ret, err);
 }
 
 int projection_open_readonly(const char *path, struct projection **ret, struct pawl_error *err)
 {
-	return open_with(open_reader, path, ret, err);
+	return projection_open_with(open_reader, path, ret, err);
+}
+
+void projection_disconnect(struct projection *p)
+{
+	projection_rollback(p);
+	for (size_t i = 0; i < SQL_COUNT; i++) {
+		(void)sqlite3_finalize(p->st[i]);
+		p->st[i] = NULL;
+	}
+	(void)sqlite3_close(p->db);
+	p->db = NULL;
 }
 
 void projection_close(struct projection *p)
 {
+	char name[PROJECTION_PATH];
+
 	if (!p)
 		return;
-	projection_rollback(p);
-	for (size_t i = 0; i < SQL_COUNT; i++)
-		(void)sqlite3_finalize(p->st[i]);
-	(void)sqlite3_close(p->db);
+	projection_disconnect(p);
+	if (p->build && projection_path(p->path, PROJECTION_NEW, name, NULL) == 0)
+		(void)projection_unlink(name, NULL);
 	if (p->lock >= 0)
 		(void)close(p->lock);
 	buf_done(&p->text);
@@ -291,7 +304,7 @@ int projection_begin(struct projection *p, struct pawl_error *err)
 	if (projection_wal_bytes(p) > PROJECTION_WAL_MAX)
 		r = wal_shorten(p, err);
 	if (r == 0)
-		r = run(p, "BEGIN IMMEDIATE", "begin", err);
+		r = projection_run(p, "BEGIN IMMEDIATE", "begin", err);
 	p->begun = r == 0;
 	return r;
 }
@@ -320,7 +333,7 @@ static int finish(struct projection *p, const struct state *st, struct pawl_erro
 		put_u64(&u, p->next);
 		r = put_end(&u, err);
 	}
-	return r < 0 ? r : run(p, "COMMIT", "commit", err);
+	return r < 0 ? r : projection_run(p, "COMMIT", "commit", err);
 }
 
 int projection_commit(struct projection *p, const struct state *st, struct pawl_error *err)
@@ -358,4 +371,27 @@ int projection_limit(struct projection *p, int64_t pages, struct pawl_error *err
 
 	(void)snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld", (long long)pages);
 	return projection_ask(p, sql, &now, err);
+}
+
+/* ---- for people ---- */
+
+static const char *const tables[] = { "answer", "breaker", "budget", "budget_grant", "decision", "denial", "ledger", "loss", "policy_change",
+				      "review", "run", "session", "settlement", "throttle" };
+
+const char *projection_table(size_t i)
+{
+	return i < PAWL_LEN(tables) ? tables[i] : NULL;
+}
+
+int projection_rows(struct projection *p, size_t table, uint64_t *ret, struct pawl_error *err)
+{
+	char sql[64];
+	int64_t n = 0;
+	int r;
+
+	(void)snprintf(sql, sizeof(sql), "SELECT count(*)FROM %s", tables[table]);
+	r = projection_ask(p, sql, &n, err);
+	if (r == 0)
+		*ret = (uint64_t)n;
+	return r;
 }

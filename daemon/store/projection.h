@@ -73,7 +73,19 @@ PAWL_MUST_USE int projection_reader_open(struct projection *p, const struct proj
 PAWL_MUST_USE int projection_reader_read(struct projection_reader *r, void *out, size_t max, size_t *ret_n, struct pawl_error *err);
 void projection_reader_close(struct projection_reader *r); /* accepts NULL */
 
+/* ---- all of it anew, offline ---- */
+
+/* A new one under another name beside path (PATH-new), while path's lock is held: rows are put as above. Nothing is synced before the end.
+ * projection_close() without projection_install() drops it, and path is as it was; so does a crash. */
+PAWL_MUST_USE int projection_build(const char *path, struct projection **ret, struct pawl_error *err);
+/* Takes its place in one step, durable on 0. p is gone in any case. PAWL_E_BUSY: somebody has the old file open, such as a sqlite3 shell. */
+PAWL_MUST_USE int projection_install(struct projection *p, struct pawl_error *err);
+
 /* ---- for tests, and for people ---- */
+
+/* The i-th table of rows, NULL at the end; and how many it has. */
+const char *projection_table(size_t i);
+PAWL_MUST_USE int projection_rows(struct projection *p, size_t table, uint64_t *ret, struct pawl_error *err);
 
 /* At most so many pages (of 4 KiB) in the file; beyond it a write is PAWL_E_FULL. Tests see a full disk by it. */
 PAWL_MUST_USE int projection_limit(struct projection *p, int64_t pages, struct pawl_error *err);

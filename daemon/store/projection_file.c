@@ -11,13 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_FILE 4096
-
 /* ---- the files ---- */
 
-static int side_path(const char *path, const char *suffix, char out[static MAX_FILE], struct pawl_error *err)
+int projection_path(const char *path, const char *suffix, char out[static PROJECTION_PATH], struct pawl_error *err)
 {
-	if ((size_t)snprintf(out, MAX_FILE, "%s%s", path, suffix) >= MAX_FILE)
+	if ((size_t)snprintf(out, PROJECTION_PATH, "%s%s", path, suffix) >= PROJECTION_PATH)
 		return pawl_fail(err, PAWL_E_LIMIT, "projection: the path is too long");
 	return 0;
 }
@@ -26,8 +24,8 @@ static int side_path(const char *path, const char *suffix, char out[static MAX_F
 int projection_lock(const char *path, int *ret, struct pawl_error *err)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char name[MAX_FILE];
-	int fd, r = side_path(path, "-lock", name, err);
+	char name[PROJECTION_PATH];
+	int fd, r = projection_path(path, "-lock", name, err);
 
 	if (r < 0)
 		return r;
@@ -71,17 +69,26 @@ int projection_prepare(const char *path, struct pawl_error *err)
 	return 0;
 }
 
-int projection_remove(const char *path, struct pawl_error *err)
+int projection_unlink(const char *path, struct pawl_error *err)
 {
 	static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
-	char name[MAX_FILE];
-	int lock = -1, r = projection_lock(path, &lock, err);
+	char name[PROJECTION_PATH];
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < PAWL_LEN(suffixes); i++) {
-		r = side_path(path, suffixes[i], name, err);
+		r = projection_path(path, suffixes[i], name, err);
 		if (r == 0 && unlink(name) != 0 && errno != ENOENT)
 			r = pawl_fail_errno(err, "projection %s", name);
 	}
+	return r;
+}
+
+int projection_remove(const char *path, struct pawl_error *err)
+{
+	int lock = -1, r = projection_lock(path, &lock, err);
+
+	if (r == 0)
+		r = projection_unlink(path, err);
 	if (lock >= 0)
 		(void)close(lock);
 	return r;

@@ -26,6 +26,9 @@ extern const char *const projection_sql[SQL_COUNT];
 extern const char projection_schema[];
 extern const char *const projection_units[UNIT_COUNT];
 
+#define PROJECTION_PATH 4096
+#define PROJECTION_NEW "-new" /* behind the path: one that is being built */
+
 /* Ledgers whose numbers must be read from the state at the next commit. */
 #define MARK_TEXT (2 * PAWL_MAX_ID + PAWL_MAX_TOOL)
 #define MAX_MARKS 1024u
@@ -53,21 +56,31 @@ struct projection {
 	struct sqlite3 *db;
 	struct sqlite3_stmt *st[SQL_COUNT];
 	int lock; /* descriptor of PATH-lock, -1 = none */
-	bool begun;
+	bool begun, build; /* build: what is open is PATH-new */
 	uint64_t applied, next; /* next: with what the open transaction has taken */
 	uint64_t wal_pages;
 	struct marks *marks;
 	struct snapshot_in in;
 	struct buf text; /* JSON of the row that is being put */
 	char file[128];	 /* for messages; may be cut */
+	char path[PROJECTION_PATH];
 };
 
 /* ---- projection.c ---- */
 int projection_fail(const struct projection *p, int rc, const char *what, struct pawl_error *err);
+int projection_connect(struct projection *p, const char *path, int flags, struct pawl_error *err);
+int projection_run(struct projection *p, const char *sql, const char *what, struct pawl_error *err);
+int projection_fill(struct projection *p, struct pawl_error *err);    /* the schema, into an empty file */
+int projection_statements(struct projection *p, struct pawl_error *err);
+void projection_disconnect(struct projection *p);
+int projection_open_with(int (*how)(struct projection *, const char *, struct pawl_error *), const char *path, struct projection **ret,
+			 struct pawl_error *err);
 int projection_ask(struct projection *p, const char *sql, int64_t *ret, struct pawl_error *err); /* the one number that sql asks for */
 int projection_begun(const struct projection *p, struct pawl_error *err); /* 0: a transaction is open, and SQLite thinks so too */
 
 /* ---- projection_file.c ---- */
+int projection_path(const char *path, const char *suffix, char out[static PROJECTION_PATH], struct pawl_error *err);
+int projection_unlink(const char *path, struct pawl_error *err); /* with what SQLite keeps beside it; the lock is held */
 int projection_lock(const char *path, int *ret, struct pawl_error *err);
 int projection_prepare(const char *path, struct pawl_error *err); /* the file is there, and ours */
 int projection_is_ours(struct projection *p, bool *ret_fresh, struct pawl_error *err); /* fresh: an empty file, to be filled */
