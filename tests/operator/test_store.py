@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -115,6 +116,19 @@ def test_a_second_rebuild_is_the_same_file(daemon):
 def dump(d: live.Live) -> list[str]:
     with sqlite3.connect(f"file:{projection(d)}?mode=ro", uri=True) as db:
         return list(db.iterdump())
+
+
+def test_the_questions_of_the_page(daemon):
+    """Every query in docs/store.md runs, and every table and view there is, is named there."""
+    play(daemon)
+    rebuilt(daemon)
+    page = (live.ROOT / "docs" / "store.md").read_text()
+    queries = [q for q in re.search(r"```sql\n(.*?)```", page, re.S).group(1).split(";") if q.strip()]
+    assert len(queries) > 10
+    answers = {q: ask(daemon, q) for q in queries}
+    assert sum(bool(a) for a in answers.values()) >= 7, answers
+    for (name,) in ask(daemon, "SELECT name FROM sqlite_schema WHERE type='table'"):
+        assert f"`{name}`" in page, name
 
 
 def test_status(daemon):
