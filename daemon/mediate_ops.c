@@ -104,10 +104,11 @@ static void add_settled(struct mediator *m, const struct call_state *call, struc
 int mediate_facts(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call, struct facts *ret,
 		  struct refusal *no)
 {
-	const struct caller caller = { .session = who->id, .root = who->root, .agent = who->agent, .labels = lv->labels, .root_dir = who->root_dir,
-				       .secret = lv->secret };
+	struct caller caller = { .session = who->id, .root = who->root, .agent = who->agent, .root_dir = who->root_dir, .secret = lv->secret };
 	struct pawl_error err = { .code = PAWL_OK };
 
+	if (sessions_labels(m->sessions, who, &caller.labels, &err) < 0)
+		return refuse(no, REASON_UNAVAILABLE, "the session's labels cannot be read: %s", err.msg);
 	if (facts_of(m->policy, call, &caller, &m->resolver, &m->args, ret, &err) == 0)
 		return 0;
 	m->count.malformed += err.code == PAWL_E_MALFORMED;
@@ -244,7 +245,6 @@ static void settle_body(struct mediator *m, const struct settle_args *a, const u
 
 int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie, struct refusal *no)
 {
-	static const uint8_t unreported[16];
 	int64_t now = clock_now(m->clock);
 	struct charge charges[PAWL_MAX_LEDGERS];
 	struct breaker_row breakers[PAWL_MAX_BREAKERS];
@@ -267,8 +267,8 @@ int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie
 		return refuse_err(no, &err);
 	}
 	settle_same(lv->secret, a, body.same);
-	if (call->settled && memcmp(call->settle_same, unreported, 16) != 0) {
-		if (memcmp(call->settle_same, body.same, 16) == 0)
+	if (call->reported) {
+		if (memcmp(&call->settle_same, body.same, sizeof(call->settle_same)) == 0)
 			return mediate_again(m, call->settled, cookie, no);
 		return refuse(no, REASON_REPLAY_CONFLICT, "d_%llu was settled differently before; the first report stands",
 			      (unsigned long long)a->decision);
@@ -376,7 +376,7 @@ int mediate_open(struct mediator *m, const struct open_args *a, void *cookie, st
 	if (r == 0) {
 		struct submission s = { .e = &e, .cookie = cookie, .tree = e.session.root, .secret = a->parent ? NULL : secret };
 
-		if (sessions_add(m->sessions, e.seq, secret, e.session.labels_text, add_sat(now, e.session.lease_ns), &err) < 0)
+		if (sessions_add(m->sessions, e.seq, secret, add_sat(now, e.session.lease_ns), &err) < 0)
 			r = refuse_err(no, &err);
 		else
 			r = mediate_submit(m, &s, no);

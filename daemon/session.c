@@ -1,4 +1,5 @@
-/* daemon/session.c - see session.h. A table by session id and a heap of lease ends.
+/* daemon/session.c - see session.h. A table by session id, a heap of lease ends, and the labels of a few sessions: parsed they take more
+ * than all the rest of a row.
  * The heap is lazy: renewing moves nothing; a popped row whose lease was renewed goes back with its new end. */
 #include "daemon/session.h"
 
@@ -10,11 +11,18 @@ struct lease_end {
 	uint64_t id;
 };
 
+struct labels { /* session 0: nobody's */
+	uint64_t session;
+	struct json *doc;
+};
+#define LABELS_KEPT 256u
+
 struct sessions {
 	struct live **slot; /* open addressing, linear probing; NULL = empty */
 	size_t cap, n;	    /* cap is a power of two */
 	struct lease_end *heap;
 	size_t heap_n, heap_cap;
+	struct labels labels[LABELS_KEPT]; /* by id */
 };
 
 #define NANO INT64_C(1000000000)
@@ -66,7 +74,6 @@ static void live_free(struct live *lv)
 {
 	if (!lv)
 		return;
-	json_free(lv->labels);
 	sodium_memzero(lv, sizeof(*lv));
 	free(lv);
 }
@@ -77,6 +84,8 @@ void sessions_free(struct sessions *ss)
 		return;
 	for (size_t i = 0; i < ss->cap; i++)
 		live_free(ss->slot[i]);
+	for (size_t i = 0; i < LABELS_KEPT; i++)
+		json_free(ss->labels[i].doc);
 	free(ss->slot);
 	free(ss->heap);
 	free(ss);
@@ -162,8 +171,29 @@ static void heap_pop(struct sessions *ss)
 		ss->heap[i] = last;
 }
 
-int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 32], struct str labels_text, int64_t lease_until,
-		 struct pawl_error *err)
+static struct labels *labels_at(struct sessions *ss, uint64_t id)
+{
+	return &ss->labels[slot_of(id, LABELS_KEPT)];
+}
+
+int sessions_labels(struct sessions *ss, const struct session_state *who, const struct json **ret, struct pawl_error *err)
+{
+	struct labels *l = labels_at(ss, who->id);
+	struct json *doc = NULL;
+	int r;
+
+	if (l->session != who->id && who->labels_text.n > 2) { /* more than {} */
+		r = json_parse(who->labels_text, PAWL_MAX_DEPTH, &doc, err);
+		if (r < 0)
+			return r;
+		json_free(l->doc);
+		*l = (struct labels){ who->id, doc };
+	}
+	*ret = l->session == who->id ? l->doc : NULL;
+	return 0;
+}
+
+int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 32], int64_t lease_until, struct pawl_error *err)
 {
 	struct live *lv;
 
@@ -175,10 +205,6 @@ int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 3
 	lv->id = id;
 	memcpy(lv->secret, secret, 32);
 	lv->lease_until = lease_until;
-	if (labels_text.n > 2 && json_parse(labels_text, PAWL_MAX_DEPTH, &lv->labels, err) < 0) {
-		live_free(lv);
-		return err ? (int)err->code : PAWL_E_NOMEM;
-	}
 	sessions_drop(ss, id); /* a sequence that was never answered may come again */
 	ss->slot[find(ss, id)] = lv;
 	ss->n++;
@@ -189,7 +215,12 @@ int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 3
 void sessions_drop(struct sessions *ss, uint64_t id)
 {
 	size_t i = find(ss, id), hole, home;
+	struct labels *l = labels_at(ss, id);
 
+	if (l->session == id) {
+		json_free(l->doc);
+		*l = (struct labels){ 0 };
+	}
 	if (!ss->slot[i])
 		return;
 	live_free(ss->slot[i]);

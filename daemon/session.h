@@ -15,7 +15,6 @@ bool bucket_take(struct bucket *b, const struct rate_limit *rate, int64_t now, i
 struct live {
 	uint64_t id;
 	uint8_t secret[32];
-	struct json *labels;	/* parsed once; NULL = none */
 	int64_t lease_until;	/* volatile: not in the log */
 	struct bucket bucket;
 };
@@ -24,11 +23,13 @@ struct sessions; /* opaque */
 PAWL_MUST_USE int sessions_new(struct sessions **ret, struct pawl_error *err);
 void sessions_free(struct sessions *ss); /* wipes secrets */
 
-/* A row for a session of the state; labels_text is copied. PAWL_E_NOMEM leaves nothing behind. */
-PAWL_MUST_USE int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 32], struct str labels_text, int64_t lease_until,
-			       struct pawl_error *err);
+/* A row for a session of the state. PAWL_E_NOMEM leaves nothing behind. */
+PAWL_MUST_USE int sessions_add(struct sessions *ss, uint64_t id, const uint8_t secret[static 32], int64_t lease_until, struct pawl_error *err);
 void sessions_drop(struct sessions *ss, uint64_t id);
 struct live *sessions_get(struct sessions *ss, uint64_t id); /* borrowed until the next add or drop */
+/* The labels of a session that has a row, parsed; NULL = none. Those of the sessions that asked lately are kept. Borrowed until the next call of
+ * this or drop. */
+PAWL_MUST_USE int sessions_labels(struct sessions *ss, const struct session_state *who, const struct json **ret, struct pawl_error *err);
 /* Drops every row whose session the state no longer knows. */
 void sessions_sweep(struct sessions *ss, const struct state *st);
 

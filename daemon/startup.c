@@ -132,18 +132,28 @@ struct secrets {
 	size_t n_gone, room;
 };
 
-/* One secret serves the whole tree. */
 static int take_secret(void *arg, const struct private_row *row, struct pawl_error *err)
 {
 	struct secrets *s = arg;
+	const struct session_state *who = state_session(s->st, row->tree);
+
+	if (!who) /* ended and dropped: nothing of it can be asked any more */
+		return 0;
+	return sessions_add(s->d->sessions, who->id, row->secret, add_sat(s->now, who->lease_ns), err);
+}
+
+/* One secret serves the whole tree: when the roots have theirs, all below them take it. */
+static int take_children(struct secrets *s, struct pawl_error *err)
+{
 	const struct session_state *who;
+	const struct live *root;
 	int r = 0;
 
-	if (!state_session(s->st, row->tree)) /* ended and dropped: nothing of it can be asked any more */
-		return 0;
-	for (uint64_t after = row->tree - 1; r == 0 && (who = state_session_after(s->st, after)); after = who->id)
-		if (who->root == row->tree)
-			r = sessions_add(s->d->sessions, who->id, row->secret, who->labels_text, add_sat(s->now, who->lease_ns), err);
+	for (uint64_t after = 0; r == 0 && (who = state_session_after(s->st, after)); after = who->id) {
+		root = who->parent ? sessions_get(s->d->sessions, who->root) : NULL;
+		if (root)
+			r = sessions_add(s->d->sessions, who->id, root->secret, add_sat(s->now, who->lease_ns), err);
+	}
 	return r;
 }
 
@@ -187,7 +197,7 @@ static int end_strangers(struct daemon *d, struct pawl_error *err)
 			continue;
 		oplog(OPLOG_WARN, "session s_%llu has no secret in the private store any more; it is ended", (unsigned long long)who->id);
 		/* a lease that is over already: the first tick, before the first question, writes the entry */
-		if (sessions_add(d->sessions, who->id, unknown, STR_NONE, 0, err) < 0)
+		if (sessions_add(d->sessions, who->id, unknown, 0, err) < 0)
 			return (int)err->code;
 	}
 	return 0;
@@ -346,6 +356,8 @@ static int open_rest(struct daemon *d, struct reading *rd, mediate_done *done, s
 		r = operators_new(&d->operators, err);
 	if (r == 0)
 		r = private_each(d->priv, take_secret, &secrets, err);
+	if (r == 0)
+		r = take_children(&secrets, err);
 	if (r == 0)
 		r = take_values(&secrets, err);
 	if (r == 0)

@@ -12,11 +12,6 @@
 #define TWO_53 9007199254740992.0 /* below it every whole number is a double of its own */
 #define SMALL 24 /* members sorted on the stack */
 
-struct member {
-	struct str key;
-	const struct json *value;
-};
-
 struct place { /* the keys above a value; arrays have none, so that a path goes through them */
 	const struct place *up;
 	struct str key;
@@ -209,17 +204,17 @@ static int key_order(struct str a, struct str b)
 
 static int member_order(const void *a, const void *b)
 {
-	return key_order(((const struct member *)a)->key, ((const struct member *)b)->key);
+	return key_order(((const struct json_member *)a)->key, ((const struct json_member *)b)->key);
 }
 
-static void sort(struct member *m, size_t n)
+static void sort(struct json_member *m, size_t n)
 {
 	if (n > SMALL) {
 		qsort(m, n, sizeof(*m), member_order);
 		return;
 	}
 	for (size_t i = 1; i < n; i++) {
-		struct member x = m[i];
+		struct json_member x = m[i];
 		size_t k = i;
 
 		for (; k > 0 && key_order(x.key, m[k - 1].key) < 0; k--)
@@ -257,27 +252,28 @@ static bool named(const struct str *paths, size_t n, const struct place *at)
 
 static void canon_value(const struct canon *c, const struct json *j, const struct place *at);
 
-static void canon_members(const struct canon *c, const struct member *m, size_t n, const struct place *at)
+static void canon_members(const struct canon *c, const struct json_member *m, size_t n, const struct place *at)
 {
-	bool first = true;
+	char before = '{';
 
-	buf_putc(c->out, '{');
 	for (size_t i = 0; i < n; i++) {
 		struct place here = { at, m[i].key };
 
 		if (named(c->drop, c->n_drop, &here))
 			continue;
-		buf_member(c->out, first, m[i].key);
-		first = false;
+		buf_member(c->out, before, m[i].key);
+		before = ',';
 		canon_value(c, m[i].value, &here);
 	}
+	if (before == '{')
+		buf_putc(c->out, '{');
 	buf_putc(c->out, '}');
 }
 
 static void canon_object(const struct canon *c, const struct json *j, const struct place *at)
 {
-	struct member small[SMALL], *m = small;
-	size_t n = json_size(j), i = 0;
+	struct json_member small[SMALL], *m = small;
+	size_t n = json_size(j);
 
 	if (n > SMALL)
 		m = malloc(n * sizeof(*m));
@@ -285,10 +281,9 @@ static void canon_object(const struct canon *c, const struct json *j, const stru
 		c->out->failed = true;
 		return;
 	}
-	for (void *it = json_iter(j); it && i < n; it = json_iter_next(j, it), i++)
-		m[i] = (struct member){ json_iter_key(it), json_iter_value(it) };
-	sort(m, i);
-	canon_members(c, m, i, at);
+	n = json_members(j, m, n);
+	sort(m, n);
+	canon_members(c, m, n, at);
 	if (m != small)
 		free(m);
 }
@@ -302,37 +297,51 @@ static void canon_text(const struct canon *c, struct str s, const struct place *
 		space_fold(c->out, from);
 }
 
-static void canon_value(const struct canon *c, const struct json *j, const struct place *at)
+static void canon_array(const struct canon *c, const struct json *j, const struct place *at)
+{
+	size_t n = json_size(j);
+
+	buf_putc(c->out, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_putc(c->out, ',');
+		canon_value(c, json_at(j, i), at);
+	}
+	buf_putc(c->out, ']');
+}
+
+static void canon_real(const struct canon *c, double d)
 {
 	char t[32];
 
-	switch (json_kind(j)) {
+	buf_add(c->out, t, canon_double(d, t));
+}
+
+static void canon_value(const struct canon *c, const struct json *j, const struct place *at)
+{
+	struct json_scalar v;
+
+	switch (json_look(j, &v)) {
 	case JSON_KIND_NULL:
 		buf_add(c->out, "null", 4);
 		break;
 	case JSON_KIND_BOOL:
-		if (json_true(j))
+		if (v.yes)
 			buf_add(c->out, "true", 4);
 		else
 			buf_add(c->out, "false", 5);
 		break;
 	case JSON_KIND_INT:
-		buf_i64(c->out, json_int(j));
+		buf_i64(c->out, v.number);
 		break;
 	case JSON_KIND_REAL:
-		buf_add(c->out, t, canon_double(json_real(j), t));
+		canon_real(c, v.real);
 		break;
 	case JSON_KIND_STRING:
-		canon_text(c, json_string(j), at);
+		canon_text(c, v.text, at);
 		break;
 	case JSON_KIND_ARRAY:
-		buf_putc(c->out, '[');
-		for (size_t i = 0; i < json_size(j); i++) {
-			if (i)
-				buf_putc(c->out, ',');
-			canon_value(c, json_at(j, i), at);
-		}
-		buf_putc(c->out, ']');
+		canon_array(c, j, at);
 		break;
 	case JSON_KIND_OBJECT:
 		canon_object(c, j, at);

@@ -188,7 +188,7 @@ static int64_t window_of(int64_t window)
 
 static void walk_back(const struct question *q, struct walk *w)
 {
-	uint64_t repeat = first8(q->f->repeat);
+	uint32_t repeat = exec_repeat(q->f->repeat);
 	struct errors table;
 	struct exec_state e;
 

@@ -95,7 +95,6 @@ static enum rejudged_as again_decision(const struct again *a)
 
 static enum rejudged_as again_settle(const struct again *a, const struct entry_settle *s, bool late)
 {
-	static const uint8_t unreported[16];
 	uint64_t session = late ? a->was->loss.session : s->session, decision = late ? a->was->loss.decision : s->decision;
 	const struct call_state *call = state_decision(a->st, decision);
 	const struct report rep = { .outcome = s->outcome, .has_money = s->has_money, .has_tokens = s->has_tokens, .money = s->money, .tokens = s->tokens };
@@ -106,7 +105,7 @@ static enum rejudged_as again_settle(const struct again *a, const struct entry_s
 		return say(a, REJUDGED_NEVER, "nobody reports this outcome");
 	if (!call || call->session != session || call->answer != VERDICT_ALLOW)
 		return say(a, REJUDGED_NEVER, "d_%llu is no allowed decision of s_%llu", (unsigned long long)decision, (unsigned long long)session);
-	if ((call->settled != 0) != late || (late && memcmp(call->settle_same, unreported, sizeof(unreported)) != 0))
+	if ((call->settled != 0) != late || (late && call->reported))
 		return say(a, REJUDGED_NEVER, "d_%llu was %s", (unsigned long long)decision, late && !call->settled ? "still open" : "reported before");
 	if (settle_charges(a->pol, a->st, call, &rep, a->was->now, a->ret->charges, a->ret->rows, &body, &err) < 0)
 		return say(a, REJUDGED_NEVER, "%s", err.msg);

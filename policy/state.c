@@ -183,6 +183,6 @@ bool state_next_deadline(const struct state *st, struct deadline *ret)
 		return false;
 	*ret = (struct deadline){ .at = top->at, .kind = top->kind, .id = top->id };
 	ret->session = top->kind == DEADLINE_CARD ? card_at(st, top->handle)->pub.session
-						  : session_at(st, call_at(st, top->handle)->session_row)->pub.id;
+						  : session_at(st, call_at(st, live_at(st, top->handle)->call)->session_row)->pub.id;
 	return true;
 }

@@ -74,7 +74,7 @@ static void session_end(struct state *st, uint32_t h, const struct entry *e, enu
 	struct session_row *s = session_at(st, h);
 
 	while (s->open_first)
-		expire(st, s->open_first, e->seq);
+		expire(st, live_at(st, s->open_first)->call, e->seq);
 	for (uint32_t c = s->cards; c; c = card_at(st, c)->next)
 		if (card_waits(card_at(st, c)))
 			card_mode(st, c, CARD_CLOSED);
@@ -161,7 +161,7 @@ static void apply_review(struct state *st, uint32_t session, uint32_t call, cons
 	if (!h)
 		h = card_open(st, session, e);
 	card_join(st, h, &e->decision);
-	call_at(st, call)->live.card = h;
+	call_live(st, call_at(st, call))->card = h;
 }
 
 static void spend_card(struct state *st, uint32_t call, const struct entry_decision *d)
@@ -172,7 +172,7 @@ static void spend_card(struct state *st, uint32_t call, const struct entry_decis
 	card_mode(st, h, CARD_SPENT);
 	if (d->ends_cards)
 		cards_end(st, h, call_at(st, call)->seq);
-	call_at(st, call)->live.card = h;
+	call_live(st, call_at(st, call))->card = h;
 	call_at(st, call)->spent = true;
 }
 
@@ -212,7 +212,7 @@ static void apply_settle(struct state *st, const struct entry *e, const struct e
 		call_at(st, h)->settled = e->seq & SEQ_MAX; /* the entry that the same report is answered from */
 	else
 		call_close(st, h, e->seq);
-	call_told(st, h, s);
+	call_told(st, h, s, late);
 }
 
 static void apply_resolve(struct state *st, const struct entry *e)

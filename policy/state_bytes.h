@@ -6,7 +6,7 @@
 #define PAWL_STATE_BYTES_H
 #include "policy/state_int.h"
 
-#define BYTES_HEAD  "pawl/state/v4\n"
+#define BYTES_HEAD  "pawl/state/v5\n"
 #define BYTES_OUT   (16u << 10) /* what the sink gets at once; on the stack, since a digest cannot fail */
 #define BYTES_IN    (64u << 10)
 #define BYTES_FRESH 16u /* texts that are named by their place among those passed last */
@@ -76,6 +76,19 @@ static inline uint64_t bytes_token(struct bytes *b, uint64_t v) /* any 64 bits, 
 	return v;
 }
 
+static inline uint32_t bytes_token4(struct bytes *b, uint32_t v) /* the first 32 bits of one, as 4 bytes */
+{
+	uint8_t p[4];
+
+	for (int i = 0; i < 4; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+	bytes_raw(b, p, sizeof(p));
+	v = 0;
+	for (int i = 0; i < 4; i++)
+		v |= (uint32_t)p[i] << 8 * i;
+	return v;
+}
+
 static inline void bytes_at(struct bytes *b, const char *row, uint64_t nth)
 {
 	b->row = row;
@@ -89,6 +102,11 @@ struct hold_key { /* a ledger as an open call names it: text, and how many sessi
 	uint64_t up;
 	uint16_t behind; /* windows since the hold was made */
 };
+struct call_more { /* what lies beside the row of a call */
+	bool lives; /* it has a row of live: always until it is reported, seldom then */
+	struct live_row live;
+	uint64_t card; /* the one that a review opened or joined */
+};
 void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, bool *shadow, uint64_t *sessions, uint64_t *calls);
 void row_trip(struct bytes *b, struct trip_row *t);
 void row_life(struct bytes *b, int64_t life[static LIFE_UNITS]);
@@ -99,10 +117,10 @@ void row_ledger(struct bytes *b, struct ledger_row *l);
 void row_session(struct bytes *b, struct session_row *s, uint64_t *last);
 void row_card(struct bytes *b, struct card_row *c, uint64_t *last);
 void row_guard(struct bytes *b, struct guard_row *g);
-void row_call(struct bytes *b, struct call_row *c, uint64_t *last, uint64_t *card);
+void row_call(struct bytes *b, struct call_row *c, struct call_more *m, uint64_t *last);
 void row_hold_life(struct bytes *b, struct hold_row *o);
 void row_hold(struct bytes *b, struct hold_row *o, struct hold_key *key);
-void row_exec(struct bytes *b, uint64_t *seq, uint64_t *repeat, uint64_t *last);
+void row_exec(struct bytes *b, uint64_t *seq, uint32_t *repeat, uint64_t *last);
 void row_break(struct bytes *b, struct breaker_row *k);
 
 /* ---- state_read.c ---- */

@@ -25,7 +25,7 @@ uint32_t find_card_id(const struct state *st, uint64_t id)
 	uint32_t c = find_seq(st, id), h = 0;
 
 	if (c && call_at(st, c)->answer == VERDICT_REVIEW)
-		h = call_at(st, c)->live.card;
+		h = call_live(st, call_at(st, c))->card;
 	return h && card_at(st, h)->pub.id == id ? h : 0;
 }
 

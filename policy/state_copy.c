@@ -31,12 +31,12 @@ static bool copy_texts(const struct state *from, struct state *to)
 
 static size_t ring_bytes(const struct session_row *s)
 {
-	return s->ring_cap * (sizeof(uint64_t) + sizeof(uint32_t));
+	return (size_t)s->ring_cap * 2 * sizeof(*s->ring);
 }
 
 static void copy_ring(const struct session_row *from, struct session_row *to)
 {
-	memcpy(to->ring, from->ring, from->ring_n * sizeof(uint64_t));
+	memcpy(to->ring, from->ring, from->ring_n * sizeof(uint32_t));
 	memcpy(to->ring + to->ring_cap, from->ring + from->ring_cap, from->ring_n * sizeof(uint32_t));
 }
 

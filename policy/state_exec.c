@@ -49,7 +49,7 @@ int64_t state_count_same(const struct state *st, uint64_t root, const uint8_t sa
 	return call_at(st, h)->count < COUNT_MAX ? call_at(st, h)->count : count_all(st, r, first8(same));
 }
 
-static int64_t count_token(const uint64_t *p, size_t n, uint64_t token)
+static int64_t count_token(const uint32_t *p, size_t n, uint32_t token)
 {
 	int64_t count = 0;
 
@@ -62,7 +62,7 @@ int64_t state_count_repeat(const struct state *st, uint64_t root, const uint8_t 
 {
 	uint32_t h = find_root(st, root);
 	const struct session_row *s = h ? session_at(st, h) : NULL;
-	uint64_t token = present8(repeat);
+	uint32_t token = exec_repeat(repeat);
 	size_t n, newest;
 
 	if (!s || !s->ring_n || window <= 0)
@@ -79,11 +79,13 @@ bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exe
 	uint32_t h = find_root(st, root), at;
 	const struct session_row *s = h ? session_at(st, h) : NULL;
 	const struct call_row *c;
+	bool both;
 
 	if (!s || back >= s->ring_n)
 		return false;
 	at = ring_place(s, back);
 	c = call_at(st, ring_calls(s)[at]);
+	both = c->reported && !c->told_error && c->live;
 	*ret = (struct exec_state){ .seq = c->seq,
 				    .same = c->same,
 				    .repeat = s->ring[at],
@@ -91,8 +93,8 @@ bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exe
 				    .settled = c->reported,
 				    .failed = c->reported && c->outcome == OUTCOME_ERROR,
 				    .polling = c->polling,
-				    .result = c->reported ? c->told.result : 0,
-				    .error = c->reported ? c->told.error : 0 };
+				    .result = c->told_error ? 0 : c->told,
+				    .error = c->told_error ? c->told : both ? call_live(st, c)->error : 0 };
 	return true;
 }
 
@@ -102,19 +104,19 @@ bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exe
 bool exec_reserve(struct state *st, struct session_row *root)
 {
 	uint32_t cap = root->ring_cap ? root->ring_cap + root->ring_cap / 4u : 8;
-	uint64_t *ring;
+	uint32_t *ring;
 
 	if (!pool_reserve(&st->calls, 1) || !index_reserve(st, &st->by_same, 1, same_row_hash))
 		return false;
 	if (root->ring_n < root->ring_cap || root->ring_cap == PAWL_MAX_WINDOW)
 		return true;
 	cap = cap < PAWL_MAX_WINDOW ? cap : PAWL_MAX_WINDOW;
-	ring = malloc(cap * (sizeof(*ring) + sizeof(uint32_t)));
+	ring = malloc(cap * 2 * sizeof(*ring));
 	if (!ring)
 		return false;
 	if (root->ring_n) {
 		memcpy(ring, root->ring, root->ring_n * sizeof(*ring));
-		memcpy(ring + cap, ring_calls(root), root->ring_n * sizeof(uint32_t));
+		memcpy(ring + cap, ring_calls(root), root->ring_n * sizeof(*ring));
 	}
 	free(root->ring);
 	root->ring = ring;
@@ -143,6 +145,6 @@ void exec_add(struct state *st, uint32_t call, const struct entry_decision *d)
 		at = root->ring_at;
 		root->ring_at = (uint16_t)((at + 1) % root->ring_cap);
 	}
-	root->ring[at] = d->has_repeat ? present8(d->repeat) : 0;
+	root->ring[at] = d->has_repeat ? exec_repeat(d->repeat) : 0;
 	ring_calls(root)[at] = call;
 }

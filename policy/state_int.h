@@ -42,44 +42,48 @@ struct session_row {
 	uint32_t prev, next;                                           /* all sessions, by id */
 	uint32_t root_row, parent_row, child_first, sibling_next; /* the tree; newest child first */
 	uint32_t ended_next;                                           /* sessions that ended, oldest first */
-	uint32_t open_first, open_last;                                /* open reservations, by id */
+	uint32_t open_first, open_last;                                /* open reservations, by id: rows of live */
 	uint32_t calls, ledgers, cards, guards, sticks, breakers;      /* newest first */
 	uint32_t trips;                                                /* of a root, for its tree; newest first */
-	/* The executions of a root's tree: ring_cap loop tokens, then as many handles of calls. ring_at: the oldest; not 0 only when
-	 * PAWL_MAX_WINDOW are there. */
+	/* The executions of a root's tree: ring_cap loop tokens (32 bits: two that meet can only trip the tree's own law), then as many handles
+	 * of calls. ring_at: the oldest; not 0 only when PAWL_MAX_WINDOW are there. */
 	uint16_t ring_n, ring_cap, ring_at;
-	uint64_t *ring;
+	uint32_t *ring;
 	int64_t life[LIFE_UNITS]; /* with all below it */
 };
 
-/* What a call needs no more once it is reported makes room for what is known then. A session of many settled calls is
- * mostly these rows. */
+/* A session of many settled calls is mostly these rows, and there are two states: what a call needs no more once it is reported
+ * lies in another row, which ends then. */
 #define SEQ_MAX   ((UINT64_C(1) << 48) - 1)
 #define COUNT_MAX UINT16_MAX
 struct call_row {
 	uint64_t seq : 48, answer : 2, outcome : 3, kind : 3, keyed : 1 /* its idempotency key leads here */,
 	    reported : 1 /* the caller has said what it cost, in time or late */, polling : 1, claim : 1,
-	    spent : 1 /* an approved card was used up */, priced : 1, refund : 1 /* the tool's, when this was decided */;
+	    spent : 1 /* an approved card was used up */, priced : 1, refund : 1 /* the tool's, when this was decided */, told_error : 1;
 	uint64_t settled : 48, count : 16; /* count: this execution and those before it with the same token, up to COUNT_MAX */
-	uint64_t call_hash, key, same;     /* key: first 64 bits; it is asked for together with call_hash only */
-	int64_t lease_until;
-	union {
-		struct { /* until it is reported */
-			int64_t decided_ns;
-			uint32_t client;                  /* text */
-			uint32_t holds, card;
-			uint32_t open_prev, open_next, heap_at; /* until it is settled */
-		} live;
-		struct {
-			uint64_t result, error; /* 0 = absent */
-			uint8_t same[16];
-		} told;
-	};
+	uint64_t key, same;         /* first 64 bits */
+	uint32_t call_hash;         /* first 32 bits: what is one call is told by key, this only finds it */
 	uint32_t session_row, next; /* of the session, newest first */
 	uint32_t chain;             /* the next older one with the same call id in the session */
 	uint32_t tool;              /* text */
+	uint32_t live;              /* 0: nothing more is known, or needed */
+	/* Once it is reported, 32 bits each: what tells results apart, or errors (told_error), 0 = absent; and reports. A caller cannot make keyed
+	 * digests meet, and gains nothing where they do: a law sees a repetition, and a second report is taken for the first. */
+	uint32_t told, told_same;
 };
-_Static_assert(sizeof(struct call_row) == 96, "the row that there are most of has grown");
+_Static_assert(sizeof(struct call_row) == 64, "the row that there are most of has grown");
+
+/* Of a call until it is reported; and then of those few of which more is to be known: a probe, a late report (what waited for the call may
+ * still ask for its lease), a report with two tokens. */
+struct live_row {
+	int64_t decided_ns, lease_until;
+	uint32_t call;
+	uint32_t client; /* text */
+	uint32_t holds, card;
+	uint32_t open_prev, open_next, heap_at; /* until it is settled */
+	uint32_t error;                         /* told: beside a result */
+	bool probe;                             /* some breaker waits for it; means nothing once it is reported */
+};
 
 struct hold_row {
 	int64_t amount;      /* reserved; once settled: charged */
@@ -159,7 +163,7 @@ struct view { /* what the getters of calls hand out, one place each; and where t
 
 #define STATE_POOLS(X)                                                                                        \
 	X(text, texts)                                                                                        \
-	X(session, sessions) X(call, calls) X(hold, holds) X(ledger, ledgers) X(card, cards) X(guard, guards) \
+	X(session, sessions) X(call, calls) X(live, lives) X(hold, holds) X(ledger, ledgers) X(card, cards) X(guard, guards) \
 	    X(stick, sticks) X(trip, trips) X(break, breaks) X(agent, agents)
 #define STATE_TABLES(X)                                                                                              \
 	X(by_text) X(by_session) X(by_seq) X(by_call) X(by_ledger) X(by_card) X(by_guard) X(by_same) X(by_stick) X(by_trip) \
@@ -293,6 +297,24 @@ static inline uint64_t present8(const uint8_t *p) /* for tokens that may be abse
 
 	return v ? v : 1;
 }
+static inline uint32_t first4(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+static inline uint32_t present4(const uint8_t *p)
+{
+	uint32_t v = first4(p);
+
+	return v ? v : 1;
+}
+/* Of a call that is not reported yet: it has one. */
+static inline struct live_row *call_live(const struct state *st, const struct call_row *c)
+{
+	return live_at(st, c->live);
+}
 
 row_hash text_row_hash, session_row_hash, seq_row_hash, call_row_hash, ledger_row_hash, card_row_hash, guard_row_hash, same_row_hash,
     stick_row_hash, trip_row_hash, break_row_hash, agent_row_hash;
@@ -316,7 +338,7 @@ uint32_t find_keyed(const struct state *st, uint64_t session, uint64_t call_hash
 uint32_t call_add(struct state *st, uint32_t session, const struct entry *e);
 void call_open(struct state *st, uint32_t h);
 void call_close(struct state *st, uint32_t h, uint64_t seq); /* no longer open: seq ended it */
-void call_told(struct state *st, uint32_t h, const struct entry_settle *s);
+void call_told(struct state *st, uint32_t h, const struct entry_settle *s, bool late);
 void calls_free(struct state *st, struct session_row *s);
 /* A decision is kept as a call unless its session is over or has used up its decisions: nothing may grow there. */
 bool decision_is_kept(const struct session_row *s, const struct entry_decision *d);
@@ -324,7 +346,7 @@ bool decision_is_kept(const struct session_row *s, const struct entry_decision *
 /* ---- state_exec.c ---- */
 static inline uint32_t *ring_calls(const struct session_row *root)
 {
-	return (uint32_t *)(void *)(root->ring + root->ring_cap);
+	return root->ring + root->ring_cap;
 }
 /* The place of the execution that lies `back` behind the newest; back < ring_n. */
 static inline uint32_t ring_place(const struct session_row *root, uint32_t back)

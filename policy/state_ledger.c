@@ -104,7 +104,7 @@ bool state_ledger_fits(const struct state *st, const struct ledger_key *key)
 
 uint32_t ledger_holds(const struct state *st, const struct call_row *c)
 {
-	uint32_t h = c->live.holds;
+	uint32_t h = call_live(st, c)->holds;
 
 	return h && !hold_at(st, h)->ledger ? hold_at(st, h)->next : h;
 }
@@ -159,6 +159,8 @@ static void release(struct ledger_state *l, int64_t amount)
 
 bool ledger_reserve(struct state *st, const struct ledger_key *key, size_t more)
 {
+	if (find_ledger(st, key)) /* nearly always, and then nothing is to be made */
+		return true;
 	return text_reserve(st, key->budget) && text_reserve(st, key->owner) && text_reserve(st, key->tool) &&
 	       pool_reserve(&st->ledgers, more + 1) && index_reserve(st, &st->by_ledger, more + 1, ledger_row_hash);
 }
@@ -217,10 +219,10 @@ void ledger_to_life(struct ledger_row *l, int64_t life, int64_t now)
 
 void holds_take(struct state *st, uint32_t call, const struct entry_decision *d, int64_t now)
 {
-	struct call_row *c = call_at(st, call);
+	struct live_row *c = call_live(st, call_at(st, call));
 	uint32_t last = life_take(st, call, d);
 
-	c->live.holds = last;
+	c->holds = last;
 
 	for (size_t i = 0; i < d->n_draws; i++) {
 		const struct draw *w = &d->draws[i];
@@ -237,7 +239,7 @@ void holds_take(struct state *st, uint32_t call, const struct entry_decision *d,
 		hold_at(st, h)->window_end = l->sum.window_end;
 		hold_at(st, h)->epoch = l->epoch;
 		l->sum.reserved = add_sat(l->sum.reserved, w->amount);
-		APPEND(st, hold, c->live.holds, last, next, h);
+		APPEND(st, hold, c->holds, last, next, h);
 	}
 }
 
@@ -277,13 +279,11 @@ void holds_charge(struct state *st, uint32_t call)
 
 void holds_free(struct state *st, uint32_t call)
 {
-	struct call_row *c = call_at(st, call);
+	struct live_row *c = call_live(st, call_at(st, call));
 
-	if (c->reported)
-		return;
-	for (uint32_t h = c->live.holds, next; h; h = next) {
+	for (uint32_t h = c->holds, next; h; h = next) {
 		next = hold_at(st, h)->next;
 		pool_give(&st->holds, h);
 	}
-	c->live.holds = 0;
+	c->holds = 0;
 }

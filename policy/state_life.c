@@ -74,7 +74,7 @@ static int64_t correction(const struct state *st, uint32_t call, enum unit unit,
 void life_settle(struct state *st, uint32_t call, const struct entry_settle *s, bool late)
 {
 	const struct call_row *c = call_at(st, call);
-	uint32_t first = c->live.holds, session = c->session_row;
+	uint32_t first = call_live(st, c)->holds, session = c->session_row;
 	bool counted = first && !hold_at(st, first)->ledger;
 	int64_t money = counted ? hold_at(st, first)->amount : 0, tokens = counted ? hold_at(st, first)->window_end : 0;
 

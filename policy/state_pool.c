@@ -324,7 +324,7 @@ static void heap_set(struct state *st, uint32_t at, struct heap_node node)
 	if (node.kind == DEADLINE_CARD)
 		card_at(st, node.handle)->heap_at = at;
 	else
-		call_at(st, node.handle)->live.heap_at = at;
+		live_at(st, node.handle)->heap_at = at;
 }
 
 static bool heap_before(const struct heap_node *a, const struct heap_node *b)

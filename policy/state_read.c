@@ -167,8 +167,8 @@ static uint32_t exec_call(const struct state *st, uint64_t seq, uint32_t *own)
 static void read_exec(struct bytes *b, uint32_t root, uint32_t at, uint64_t *last, uint32_t *own)
 {
 	struct session_row *s = session_at(b->st, root);
-	uint64_t seq = 0, repeat = 0;
-	uint32_t call;
+	uint64_t seq = 0;
+	uint32_t repeat = 0, call;
 
 	row_exec(b, &seq, &repeat, last);
 	call = exec_call(b->st, seq, own);
@@ -191,7 +191,7 @@ static void read_execs(struct bytes *b, uint32_t root)
 	if (b->r < 0 || n == 0)
 		return;
 	s->ring_cap = s->ring_n > 8 ? s->ring_n : 8;
-	s->ring = malloc(s->ring_cap * (sizeof(*s->ring) + sizeof(uint32_t)));
+	s->ring = malloc((size_t)s->ring_cap * 2 * sizeof(*s->ring));
 	if (!s->ring)
 		bytes_no_memory(b);
 	for (uint32_t at = s->ring_n; at && b->r == 0; at--)

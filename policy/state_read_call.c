@@ -34,9 +34,9 @@ static void read_hold(struct bytes *b, const struct call_row *c, struct hold_row
 	text_let(b->to, key.tool);
 }
 
-static void read_holds(struct bytes *b, struct call_row *c)
+static void read_holds(struct bytes *b, const struct call_row *c)
 {
-	uint32_t *list = &c->live.holds;
+	uint32_t *list = &call_live(b->st, c)->holds;
 	uint64_t n;
 
 	if (bytes_get(b, 1)) {
@@ -64,6 +64,20 @@ static void read_holds(struct bytes *b, struct call_row *c)
 
 /* ---- its fields ---- */
 
+/* A probe is an execution. What more is known of a call is kept where state_apply() keeps it. */
+static const char *live_fault(const struct bytes *b, const struct call_row *c, const struct call_more *m)
+{
+	if (m->live.probe && c->answer != VERDICT_ALLOW)
+		return "it probes, and never ran";
+	if (c->reported)
+		return m->live.error && !m->lives ? "less is kept of it than may be asked for" : NULL;
+	if (m->live.decided_ns > b->st->now)
+		return "it was decided later than now";
+	if (!c->settled && text_str(b->st, m->live.client).n != sizeof(((struct call_state *)0)->client))
+		return "its client's id has another length";
+	return NULL;
+}
+
 static const char *ran_fault(const struct bytes *b, const struct session_row *s, const struct call_row *c)
 {
 	bool told = c->outcome > OUTCOME_NONE && c->outcome < OUTCOME_EXPIRED;
@@ -77,16 +91,16 @@ static const char *ran_fault(const struct bytes *b, const struct session_row *s,
 	return NULL;
 }
 
-static const char *call_fault(const struct bytes *b, const struct session_row *s, const struct call_row *c)
+static const char *call_fault(const struct bytes *b, const struct session_row *s, const struct call_row *c, const struct call_more *m)
 {
+	const char *fault = live_fault(b, c, m);
+
 	if (c->seq <= s->pub.id)
 		return "it is older than its session";
 	if (c->answer == VERDICT_UNSET || c->kind >= CALL_KIND_COUNT)
 		return "it has no answer, or is of no known kind";
-	if (!c->reported && c->live.decided_ns > b->st->now)
-		return "it was decided later than now";
-	if (!c->reported && !c->settled && text_str(b->st, c->live.client).n != sizeof(((struct call_state *)0)->client))
-		return "its client's id has another length";
+	if (fault)
+		return fault;
 	if (c->answer == VERDICT_ALLOW)
 		return ran_fault(b, s, c);
 	return c->reported || c->outcome != OUTCOME_NONE ? "it never ran, and has an outcome" : NULL;
@@ -108,24 +122,37 @@ static uint32_t card_with(const struct state *st, const struct session_row *s, u
 	return s->cards && low <= st->cards.used && card_at(st, low)->pub.id == id ? low : 0;
 }
 
+static void read_live(struct bytes *b, uint32_t call, const struct call_more *m)
+{
+	uint32_t h = read_row(b, &b->to->lives);
+
+	if (!h)
+		return;
+	*live_at(b->st, h) = m->live;
+	live_at(b->st, h)->call = call;
+	call_at(b->st, call)->live = h;
+}
+
 static void read_call(struct bytes *b, uint32_t session, uint64_t *last)
 {
 	const struct session_row *s = session_at(b->st, session);
 	uint32_t h = read_row(b, &b->to->calls);
 	struct call_row *c = h ? call_at(b->st, h) : NULL;
-	uint64_t card = 0;
+	struct call_more m = { .lives = false };
 	const char *fault;
 
 	if (!c)
 		return;
 	c->session_row = session;
-	row_call(b, c, last, &card);
-	fault = b->r == 0 ? call_fault(b, s, c) : NULL;
+	row_call(b, c, &m, last);
+	fault = b->r == 0 ? call_fault(b, s, c, &m) : NULL;
 	if (fault)
 		bytes_fault(b, fault);
+	if (m.lives)
+		read_live(b, h, &m);
 	if (b->r == 0 && c->answer == VERDICT_REVIEW) {
-		c->live.card = card_with(b->st, s, card);
-		if (!c->live.card)
+		call_live(b->st, c)->card = card_with(b->st, s, m.card);
+		if (!call_live(b->st, c)->card)
 			bytes_fault(b, "its card is not there");
 	}
 	if (b->r == 0 && c->answer == VERDICT_ALLOW && !c->reported)

@@ -113,7 +113,7 @@ static bool card_calls_fit(const struct state *st, uint32_t session, uint32_t ca
 	uint32_t opener = find_seq(st, p->id), spender = p->mode == CARD_SPENT ? find_seq(st, p->spent_by) : 0;
 	struct call_row *c = opener ? call_at(st, opener) : NULL;
 
-	if (!c || c->session_row != session || c->answer != VERDICT_REVIEW || c->live.card != card)
+	if (!c || c->session_row != session || c->answer != VERDICT_REVIEW || call_live(st, c)->card != card)
 		return false;
 	if (p->mode != CARD_SPENT)
 		return true;
@@ -121,8 +121,8 @@ static bool card_calls_fit(const struct state *st, uint32_t session, uint32_t ca
 	if (!c || c->session_row != session || c->answer != VERDICT_ALLOW || c->spent)
 		return false;
 	c->spent = true;
-	if (!c->reported)
-		c->live.card = card;
+	if (c->live)
+		call_live(st, c)->card = card;
 	return true;
 }
 

@@ -116,7 +116,7 @@ static int room_loss(const struct state *st, const struct entry *e, struct pawl_
 	case LOSS_RESERVATION_EXPIRED:
 		h = find_seq(st, l->decision);
 		if (!h || call_at(st, h)->answer != VERDICT_ALLOW || call_at(st, h)->settled ||
-		    session_at(st, call_at(st, h)->session_row)->pub.id != l->session || call_at(st, h)->lease_until > e->now)
+		    session_at(st, call_at(st, h)->session_row)->pub.id != l->session || call_live(st, call_at(st, h))->lease_until > e->now)
 			return contradiction(e, err, "it ends a reservation that is not open, or not over yet");
 		return 0;
 	case LOSS_LATE_SETTLE:

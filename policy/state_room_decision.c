@@ -180,7 +180,7 @@ int room_decision(struct state *st, const struct entry *e, struct pawl_error *er
 	if (r < 0 || !decision_is_kept(session_at(st, h), d))
 		return r;
 	fits = text_reserve(st, d->tool) && text_reserve(st, (struct str){ (const char *)d->client, sizeof(d->client) }) &&
-	       pool_reserve(&st->calls, 1) && index_reserve(st, &st->by_seq, 1, seq_row_hash) &&
+	       pool_reserve(&st->calls, 1) && pool_reserve(&st->lives, 1) && index_reserve(st, &st->by_seq, 1, seq_row_hash) &&
 	       index_reserve(st, &st->by_call, 1, call_row_hash) && denial_reserve(st, d);
 	if (d->has_guard_money || d->guard_repeat)
 		fits = fits && pool_reserve(&st->guards, 1) && index_reserve(st, &st->by_guard, 1, guard_row_hash);

@@ -170,13 +170,15 @@ void row_guard(struct bytes *b, struct guard_row *g)
 	g->pub.repeat = bytes_amount(b, g->pub.repeat);
 }
 
-/* What most calls have comes first, so that it is one byte. That an approval was used up is found again by its card. */
-static void call_bits(struct bytes *b, struct call_row *c)
+/* What most calls have comes first, so that it is one byte. That an approval was used up is found again by its card. The
+ * last one says of a call that is reported that its row lives on, and of any other that it is a probe, for which that will be so. */
+static void call_bits(struct bytes *b, struct call_row *c, struct call_more *m)
 {
 	uint64_t v = c->answer | (uint64_t)c->outcome << 2 | (uint64_t)c->keyed << 5 | (uint64_t)c->reported << 6 |
-		     (uint64_t)c->polling << 7 | (uint64_t)c->claim << 8 | (uint64_t)c->kind << 9 | (uint64_t)c->priced << 12 | (uint64_t)c->refund << 13;
+		     (uint64_t)c->polling << 7 | (uint64_t)c->claim << 8 | (uint64_t)c->kind << 9 | (uint64_t)c->priced << 12 | (uint64_t)c->refund << 13 |
+		     (uint64_t)(c->reported ? m->lives : m->live.probe) << 14;
 
-	v = bytes_n(b, v, 0x3fff);
+	v = bytes_n(b, v, 0x7fff);
 	c->answer = v & 3;
 	c->outcome = v >> 2 & 7;
 	c->keyed = v >> 5 & 1;
@@ -186,6 +188,8 @@ static void call_bits(struct bytes *b, struct call_row *c)
 	c->kind = v >> 9 & 7;
 	c->priced = v >> 12 & 1;
 	c->refund = v >> 13 & 1;
+	m->lives = v >> 14 || !c->reported;
+	m->live.probe = v >> 14 && !c->reported;
 }
 
 static void call_ran(struct bytes *b, struct call_row *c)
@@ -194,50 +198,60 @@ static void call_ran(struct bytes *b, struct call_row *c)
 
 	c->same = bytes_token(b, c->same);
 	c->count = bytes_n(b, c->count, COUNT_MAX) & COUNT_MAX;
-	c->lease_until = bytes_time(b, c->lease_until);
 	later = bytes_n(b, c->settled ? c->settled - c->seq : 0, SEQ_MAX - c->seq);
 	c->settled = (later ? c->seq + later : 0) & SEQ_MAX;
 }
 
 /* One that may be absent, which is 0. */
-static uint64_t maybe_token(struct bytes *b, bool there, uint64_t v)
+static uint32_t maybe_token(struct bytes *b, bool there, uint32_t v)
 {
 	if (!there)
 		return 0;
-	v = bytes_token(b, v);
+	v = bytes_token4(b, v);
 	if (!v)
 		bytes_fault(b, "a token that is there is never 0");
 	return v;
 }
 
-static void call_told_row(struct bytes *b, struct call_row *c)
+/* Its result (1), its error (2) or both. */
+static void call_told_row(struct bytes *b, struct call_row *c, struct live_row *l)
 {
-	uint64_t which = bytes_n(b, (uint64_t)(c->told.result != 0) | (uint64_t)(c->told.error != 0) << 1, 3);
+	uint64_t which = c->told_error ? 2 : (uint64_t)(c->told != 0) | (uint64_t)(l->error != 0) << 1;
 
-	c->told.result = maybe_token(b, which & 1, c->told.result);
-	c->told.error = maybe_token(b, which & 2, c->told.error);
-	bytes_raw(b, c->told.same, sizeof(c->told.same));
+	which = bytes_n(b, which, 3);
+	c->told_error = which == 2;
+	c->told = maybe_token(b, which != 0, c->told);
+	l->error = maybe_token(b, which == 3, l->error);
+	c->told_same = bytes_token4(b, c->told_same);
 }
 
-/* card: the one that a review opened or joined. Whoever may still ask for the call is known by the client's id. */
-void row_call(struct bytes *b, struct call_row *c, uint64_t *last, uint64_t *card)
+/* Whoever may still ask for the call is known by the client's id. */
+static void call_lives(struct bytes *b, const struct call_row *c, struct call_more *m)
+{
+	if (c->answer == VERDICT_ALLOW)
+		m->live.lease_until = bytes_time(b, m->live.lease_until);
+	if (c->reported)
+		return;
+	m->live.decided_ns = bytes_time(b, m->live.decided_ns);
+	if (!c->settled)
+		m->live.client = bytes_text(b, m->live.client, true);
+	if (c->answer == VERDICT_REVIEW)
+		m->card = c->seq - bytes_n(b, c->seq - m->card, c->seq);
+}
+
+void row_call(struct bytes *b, struct call_row *c, struct call_more *m, uint64_t *last)
 {
 	c->seq = bytes_below(b, c->seq, last) & SEQ_MAX;
-	call_bits(b, c);
+	call_bits(b, c, m);
 	c->tool = bytes_text(b, c->tool, true);
-	c->call_hash = bytes_token(b, c->call_hash);
+	c->call_hash = bytes_token4(b, c->call_hash);
 	c->key = bytes_token(b, c->key);
 	if (c->answer == VERDICT_ALLOW)
 		call_ran(b, c);
-	if (c->reported) {
-		call_told_row(b, c);
-		return;
-	}
-	c->live.decided_ns = bytes_time(b, c->live.decided_ns);
-	if (!c->settled)
-		c->live.client = bytes_text(b, c->live.client, true);
-	if (c->answer == VERDICT_REVIEW)
-		*card = c->seq - bytes_n(b, c->seq - *card, c->seq);
+	if (c->reported)
+		call_told_row(b, c, &m->live);
+	if (m->lives)
+		call_lives(b, c, m);
 }
 
 /* What the life totals count for a call that nobody reported yet: money and tokens; and its fixed cost. */
@@ -260,7 +274,7 @@ void row_hold(struct bytes *b, struct hold_row *o, struct hold_key *key)
 	key->behind = (uint16_t)bytes_n(b, key->behind, UINT16_MAX);
 }
 
-void row_exec(struct bytes *b, uint64_t *seq, uint64_t *repeat, uint64_t *last)
+void row_exec(struct bytes *b, uint64_t *seq, uint32_t *repeat, uint64_t *last)
 {
 	*seq = bytes_below(b, *seq, last);
 	*repeat = maybe_token(b, bytes_n(b, *repeat != 0, 1), *repeat);

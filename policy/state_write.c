@@ -1,7 +1,7 @@
 /* policy/state_write.c - the whole state as bytes: the one form of what the entries made of it. The digest is taken of these
  * bytes (state_digest.c), snapshots hold them, and state_read.c makes a state of them that goes on as this one would.
  *
- *	"pawl/state/v4\n"
+ *	"pawl/state/v5\n"
  *	next sequence, time of the newest entry, how many sessions and calls follow
  *	life totals of all; whether budgets were told, and those of the policy in force
  *	agents, in the order in which they were first named, each with its denials
@@ -14,7 +14,7 @@
  * state_row.c, in that order, as
  *	number	7 bits a byte, the lowest first, never longer than it must be; an id is its distance from the one before it
  *	time	0; else its distance d from the time of the newest entry, as 2d + 1 or, before it, 2d
- *	token	8 bytes, the lowest first
+ *	token	8 bytes, the lowest first; 4 where the state keeps 32 bits of one
  *	text	0 for none; 1 to 16, its place among the last 16 texts, from which it moves to the first; else 16 + length and bytes
  * What follows from other rows is not written: the trees, who is open or waits, which call holds a key, places in queues, sums over
  * calls. Nothing of memory is: no handle, no table, no order but the entries'. So equal entries make equal bytes, on any machine
@@ -146,17 +146,28 @@ static void write_hold(struct bytes *b, const struct call_row *c, const struct h
 
 static void write_holds(struct bytes *b, const struct call_row *c)
 {
-	uint32_t first = ledger_holds(b->st, c), n;
+	uint32_t all = call_live(b->st, c)->holds, first = ledger_holds(b->st, c), n;
 
-	(void)bytes_n(b, first != c->live.holds, 1);
-	if (first != c->live.holds) {
-		struct hold_row o = *hold_at(b->st, c->live.holds);
+	(void)bytes_n(b, first != all, 1);
+	if (first != all) {
+		struct hold_row o = *hold_at(b->st, all);
 
 		row_hold_life(b, &o);
 	}
 	COUNT(b, hold, first, next, n);
 	for (uint32_t h = first; h; h = hold_at(b->st, h)->next)
 		write_hold(b, c, hold_at(b->st, h));
+}
+
+static struct call_more beside(const struct state *st, const struct call_row *c)
+{
+	struct call_more m = { .lives = c->live != 0 };
+
+	if (m.lives)
+		m.live = *call_live(st, c);
+	if (m.live.card)
+		m.card = card_at(st, m.live.card)->pub.id;
+	return m;
 }
 
 static void write_calls(struct bytes *b, const struct session_row *s)
@@ -167,9 +178,9 @@ static void write_calls(struct bytes *b, const struct session_row *s)
 	COUNT(b, call, s->calls, next, n);
 	for (uint32_t h = s->calls; h; h = call_at(b->st, h)->next) {
 		struct call_row c = *call_at(b->st, h);
-		uint64_t card = c.reported || !c.live.card ? 0 : card_at(b->st, c.live.card)->pub.id;
+		struct call_more m = beside(b->st, &c);
 
-		row_call(b, &c, &last, &card);
+		row_call(b, &c, &m, &last);
 		if (c.answer == VERDICT_ALLOW && !c.reported)
 			write_holds(b, &c);
 	}
@@ -202,7 +213,8 @@ static void write_execs(struct bytes *b, const struct session_row *root)
 	(void)bytes_n(b, root->ring_n, PAWL_MAX_WINDOW);
 	for (uint32_t back = 0; back < root->ring_n; back++) {
 		uint32_t at = ring_place(root, back);
-		uint64_t seq = call_at(b->st, ring_calls(root)[at])->seq, repeat = root->ring[at];
+		uint64_t seq = call_at(b->st, ring_calls(root)[at])->seq;
+		uint32_t repeat = root->ring[at];
 
 		row_exec(b, &seq, &repeat, &last);
 	}

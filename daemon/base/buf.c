@@ -168,27 +168,38 @@ static size_t json_escape(unsigned char c, char out[static 6])
 	return 6;
 }
 
-/* Room for what is left and what ends it is always there. So a whole word can be stored although only its first bytes may
- * count: what follows overwrites the rest. before, after: one byte around it, NUL for none. */
-static void json_text(struct buf *b, char before, struct str s, char after)
+/* Copies n bytes and tells whether all of them may stand in a JSON string as they are; if not, what was copied is worth nothing. */
+static inline bool copy_plain(char *out, const char *p, size_t n)
 {
-	const char *p = s.n ? s.p : "", *end = p + s.n;
-	size_t around = 2u + (before != '\0') + (after != '\0');
-	char *out = s.n < SIZE_MAX - around ? buf_room(b, s.n + around) : NULL;
+	uint64_t special = 0, w;
+
+	if (n < 8) {
+		w = n ? swar_load_short(p, n) : 0;
+		if (n)
+			swar_store_short(out, w, n);
+		return !(swar_json_special(w) & ((UINT64_C(1) << 8 * n) - 1)); /* what lies behind is zero */
+	}
+	for (size_t i = 0; i + 8 <= n; i += 8) {
+		special |= swar_json_special(swar_load(p + i));
+		memcpy(out + i, p + i, 8);
+	}
+	special |= swar_json_special(swar_load(p + n - 8)); /* the rest, and some of it again */
+	memcpy(out + n - 8, p + n - 8, 8);
+	return !special;
+}
+
+/* A text with bytes that need an escape, behind its quote at out; after: one byte behind it, NUL for none. Room for what is left and what
+ * ends it is always there. */
+static __attribute__((noinline)) void json_escaped(struct buf *b, char *out, struct str s, char after)
+{
+	const char *p = s.p, *end = p + s.n;
 	char t[6];
 
-	if (!out) {
-		b->failed = true;
-		return;
-	}
-	if (before)
-		*out++ = before;
-	*out++ = '"';
 	while (p < end) {
 		unsigned char c = (unsigned char)*p;
 		size_t n;
 
-		if (end - p >= 8) {
+		if (end - p >= 8) { /* a whole word can be stored though only its first bytes may count: what follows overwrites the rest */
 			uint64_t special = swar_json_special(swar_load(p));
 
 			n = special ? swar_before(special) : 8;
@@ -217,14 +228,37 @@ static void json_text(struct buf *b, char before, struct str s, char after)
 	b->n = (size_t)(out - b->p);
 }
 
+/* before, after: one byte around it, NUL for none. */
+static inline void json_text(struct buf *b, char before, struct str s, char after)
+{
+	char *out = s.n < SIZE_MAX - 4 ? buf_room(b, s.n + 2u + (before != '\0') + (after != '\0')) : NULL;
+
+	if (!out) {
+		b->failed = true;
+		return;
+	}
+	if (before)
+		*out++ = before;
+	*out++ = '"';
+	if (!copy_plain(out, s.p, s.n)) {
+		json_escaped(b, out, s, after);
+		return;
+	}
+	out += s.n;
+	*out++ = '"';
+	if (after)
+		*out++ = after;
+	b->n = (size_t)(out - b->p);
+}
+
 void buf_json(struct buf *b, struct str s)
 {
 	json_text(b, '\0', s, '\0');
 }
 
-void buf_member(struct buf *b, bool first, struct str key)
+void buf_member(struct buf *b, char before, struct str key)
 {
-	json_text(b, first ? '\0' : ',', key, ':');
+	json_text(b, before, key, ':');
 }
 
 void buf_key(struct buf *b, const char *key)

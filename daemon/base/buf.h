@@ -60,8 +60,8 @@ void buf_hex(struct buf *b, const uint8_t *p, size_t n); /* lower case */
 /* A JSON string with its quotes, RFC 8785 escapes: \b \t \n \f \r \" \\, other bytes below 0x20 as \u00xx, the rest as is.
  * s must be valid UTF-8. */
 void buf_json(struct buf *b, struct str s);
-/* The same with a colon behind it, and a comma before it unless it is the object's first. */
-void buf_member(struct buf *b, bool first, struct str key);
+/* The same with a colon behind it and one byte before it: '{' or ','. */
+void buf_member(struct buf *b, char before, struct str key);
 /* `"key":` preceded by a comma when the buffer's last byte is not '{' or '['. key needs no escapes. */
 void buf_key(struct buf *b, const char *key);
 void buf_time(struct buf *b, int64_t ns);     /* "2026-11-29T18:41:10.123456789Z" with quotes */

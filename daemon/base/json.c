@@ -154,6 +154,43 @@ enum json_kind json_kind(const struct json *j)
 	}
 }
 
+enum json_kind json_look(const struct json *j, struct json_scalar *ret)
+{
+	switch (json_typeof(raw(j))) {
+	case JSON_STRING:
+		ret->text = (struct str){ json_string_value(raw(j)), json_string_length(raw(j)) };
+		return JSON_KIND_STRING;
+	case JSON_INTEGER:
+		ret->number = json_integer_value(raw(j));
+		return JSON_KIND_INT;
+	case JSON_REAL:
+		ret->real = json_real_value(raw(j));
+		return JSON_KIND_REAL;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		ret->yes = json_is_true(raw(j));
+		return JSON_KIND_BOOL;
+	case JSON_ARRAY:
+		return JSON_KIND_ARRAY;
+	case JSON_OBJECT:
+		return JSON_KIND_OBJECT;
+	case JSON_NULL:
+	default:
+		return JSON_KIND_NULL;
+	}
+}
+
+size_t json_members(const struct json *obj, struct json_member *out, size_t max)
+{
+	json_t *o = raw(obj);
+	size_t n = 0;
+
+	for (void *it = json_object_iter(o); it && n < max; it = json_object_iter_next(o, it))
+		out[n++] = (struct json_member){ { json_object_iter_key(it), json_object_iter_key_len(it) },
+						 (struct json *)json_object_iter_value(it) };
+	return n;
+}
+
 struct json *json_get(const struct json *obj, const char *key)
 {
 	return (struct json *)json_object_get(raw(obj), key);

@@ -28,6 +28,20 @@ void *json_iter(const struct json *obj);
 void *json_iter_next(const struct json *obj, void *it);
 struct str json_iter_key(void *it);
 struct json *json_iter_value(void *it);
+/* The first max of them at once, for who goes over whole documents; returns how many. */
+struct json_member {
+	struct str key;
+	const struct json *value;
+};
+size_t json_members(const struct json *obj, struct json_member *out, size_t max);
+/* All of a value that is no array or object, in one look: what is not of its kind is left as it was. */
+struct json_scalar {
+	struct str text;
+	int64_t number;
+	double real;
+	bool yes;
+};
+enum json_kind json_look(const struct json *j, struct json_scalar *ret);
 struct str json_string(const struct json *j); /* STR_NONE unless a string */
 int64_t json_int(const struct json *j);	      /* 0 unless an integer */
 double json_real(const struct json *j);	      /* of an integer or a real */

@@ -56,7 +56,7 @@ static int split(struct asked *a, struct pawl_error *err)
 			(void)snprintf(name, sizeof(name), "%.*s", key.n > 64 ? 64 : (int)key.n, key.p);
 			return pawl_fail_field(err, name, "unknown field; a request has tool, args, kind, model, estimate, limits, agent, labels, root");
 		}
-		buf_member(to, false, key);
+		buf_member(to, ',', key);
 		canon_json(json_iter_value(it), NULL, 0, to);
 	}
 	buf_puts(&a->call_text, json_get(a->doc, "args") ? "}" : ",\"args\":{}}");

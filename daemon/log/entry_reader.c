@@ -1,6 +1,7 @@
 /* daemon/log/entry_reader.c - see entry_reader.h. */
 #include "daemon/log/entry_reader.h"
 
+#include "daemon/base/swar.h"
 #include "policy/canon.h"
 #include "policy/money.h"
 
@@ -57,14 +58,33 @@ static int read_escape(struct reader *r)
 	return v;
 }
 
+/* Goes over what is its own spelling, and tells whether all of it is ASCII. */
+static bool skip_plain(struct reader *r)
+{
+	uint64_t high = 0;
+
+	while (r->end - r->at >= 8) {
+		uint64_t w = swar_load(r->at), special = swar_json_special(w);
+		size_t n = special ? swar_before(special) : 8;
+
+		high |= n == 8 ? swar_not_ascii(w) : swar_not_ascii(w) & ((UINT64_C(1) << 8 * n) - 1);
+		r->at += n;
+		if (special)
+			break;
+	}
+	return !high;
+}
+
 int reader_text(struct reader *r, struct str *ret)
 {
-	bool ascii = true;
 	char *from, *to;
+	bool ascii;
 
 	if (!reader_take(r, '"'))
 		return reader_bad(r, "a text is due");
-	for (from = to = r->at; r->at < r->end && *r->at != '"'; to++) {
+	from = r->at;
+	ascii = skip_plain(r);
+	for (to = r->at; r->at < r->end && *r->at != '"'; to++) {
 		unsigned char c = (unsigned char)*r->at++;
 
 		if (c == '\\') {
@@ -113,17 +133,23 @@ int reader_message(struct reader *r, char *out, size_t size)
 	return 0;
 }
 
+/* An entry has some 300 of them: by a table, 16 and what the digit is worth. */
 int reader_hex(struct reader *r, uint8_t *out, size_t n)
 {
+	static const uint8_t worth[256] = { ['0'] = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, ['a'] = 26, 27, 28, 29, 30, 31 };
+	unsigned all = 16;
+
 	if (!reader_take(r, '"') || (size_t)(r->end - r->at) < 2 * n + 1)
 		return reader_bad(r, "hexadecimal digits are due");
-	for (size_t i = 0; i < n; i++, r->at += 2) {
-		int hi = hex_digit(r->at[0]), lo = hex_digit(r->at[1]);
+	for (size_t i = 0; i < n; i++) {
+		unsigned hi = worth[(uint8_t)r->at[2 * i]], lo = worth[(uint8_t)r->at[2 * i + 1]];
 
-		if (hi < 0 || lo < 0)
-			return reader_bad(r, "not lower-case hexadecimal");
-		out[i] = (uint8_t)(hi << 4 | lo);
+		all &= hi & lo;
+		out[i] = (uint8_t)(hi << 4 | (lo & 15));
 	}
+	if (!all)
+		return reader_bad(r, "not lower-case hexadecimal");
+	r->at += 2 * n;
 	return reader_take(r, '"') ? 0 : reader_bad(r, "too many hexadecimal digits");
 }
 

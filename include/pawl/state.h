@@ -79,12 +79,13 @@ struct call_state {
 	struct str tool;    /* canonical name as decided */
 	enum call_kind kind;
 	uint8_t client[16];	 /* zero once it is settled */
-	uint8_t settle_same[16]; /* zero until the caller has reported, in time or late */
+	bool reported;		 /* by the caller, in time or late */
+	uint32_t settle_same;	 /* once it is reported: the first bits of the report's `same` */
 	enum verdict answer;
 	enum outcome outcome; /* NONE while open; EXPIRED when nobody reported: the lease ran out, or the session ended first */
 	bool priced, refund; /* the tool's fixed cost and `refund` when the call was allowed: a reload changes neither */
 	int64_t price;	     /* zero once it is reported */
-	int64_t lease_until; /* of an allowed call */
+	int64_t lease_until; /* of an allowed call; zero once it is reported in time, unless a breaker waits for it */
 	int64_t decided_ns;  /* zero once it is reported */
 };
 /* By idempotency key: the decision that holds it, or NULL. An allowed call keeps its key for the session's life, whatever is answered to
@@ -106,12 +107,20 @@ int64_t state_count_repeat(const struct state *st, uint64_t root, const uint8_t 
 /* The tree's executions, newest first: back = 0 is the last one. false: there are not so many (at most PAWL_MAX_WINDOW are kept). */
 struct exec_state {
 	uint64_t seq;
-	uint64_t same, repeat;	/* the first 64 bits of the tokens */
+	uint64_t same;		/* the first 64 bits of the token */
+	uint32_t repeat;	/* and 32 of this one */
 	struct str tool;
 	bool settled, failed, polling; /* failed: the outcome was error */
-	uint64_t result, error; /* first 64 bits of the settled tokens; 0 = absent or not settled */
+	uint32_t result, error; /* first 32 bits of the settled tokens; 0 = absent or not settled */
 };
 bool state_exec(const struct state *st, uint64_t root, uint32_t back, struct exec_state *ret);
+static inline uint32_t exec_repeat(const uint8_t token[static 16]) /* what .repeat is of an execution with this token; 0: it had none */
+{
+	uint32_t v;
+
+	memcpy(&v, token, sizeof(v));
+	return v ? v : 1;
+}
 /* A member of a cycle that tripped in this tree. */
 bool state_tripped(const struct state *st, uint64_t root, const uint8_t same[static 16]);
 /* The rule by which `name` is denied to this session: by its own memory, an ancestor's, the tree's or the agent's. STR_NONE: it is not.

@@ -22,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
+import big  # noqa: E402
 import policy  # noqa: E402
 
 CLIENTS = [1, 2, 8, 32, 64]
@@ -237,6 +238,23 @@ def targets(out: dict) -> list[tuple[str, str, str, bool]]:
     if "idle" in out:
         mib = out["idle"]["sum_rss_kib"] / 1024
         rows.append(("resident, idle, both processes", "<= 12 MiB", f"{mib:.1f} MiB (PSS {out['idle']['sum_pss_kib'] / 1024:.1f})", mib <= 12))
+    return rows + big_targets(out)
+
+
+def big_targets(out: dict) -> list[tuple[str, str, str, bool]]:
+    rows = []
+    if r := out.get("restarts"):
+        wanted = big.ENTRIES if not out["quick"] else r["entries"]
+        rows.append(("rebuild from entry 0", ">= 100000 entries/s", f"{r['rebuild_per_second']} entries/s ({r['log']['entries']} in {r['rebuild_s']:.2f} s)",
+                     r["rebuild_per_second"] >= 100_000))
+        rows.append((f"start after SIGKILL, {r['entries']} entries", "<= 2 s", f"{r['restart_s']:.2f} s", r["restart_s"] <= 2 and r["entries"] >= wanted))
+    if r := out.get("resolves"):
+        rows.append(("a resolve reaches who waits, p50", "<= 2 x a decide", f"{r['ratio']:.2f} x ({r['resolve_us']:.0f} us, a decide {r['decide_us']:.0f} us)",
+                     r["ratio"] <= 2))
+    if m := out.get("memory"):
+        s = m["states"]
+        rows.append((f"a session with {s['calls']} calls, both states, {s['sessions']} sessions", "<= 3 KiB", f"{s['bytes_per_session']:.0f} B",
+                     s["bytes_per_session"] <= 3072))
     return rows
 
 
@@ -263,6 +281,11 @@ def markdown(out: dict) -> str:
         stopped = f", stopped by: {i['connections_stopped_by']}" if i["connections_stopped_by"] else ""
         lines.append(f"| idle connections accepted (RLIMIT_NOFILE {i['nofile']}) | stated | {i['connections']} of 1000{stopped}; "
                      f"the rest then holds {i['with_connections']['rss_kib'] / 1024:.1f} MiB and {'answers' if i['still_answers'] else 'does not answer'} | |")
+    if m := out.get("memory"):
+        lines.append(f"| a session with {m['live']['calls']} calls, growth of a live pawld, {m['live']['sessions']} sessions | stated | "
+                     f"{m['live']['bytes_per_session']:.0f} B | |")
+    if r := out.get("restarts"):
+        lines.append(f"| the log that was read | stated | {r['bytes'] / 2**20:.0f} MiB, {r['log']['sessions']} session entries, {r['log']['decisions']} decisions | |")
     return "\n".join(lines) + "\n"
 
 
@@ -292,6 +315,12 @@ def main() -> int:
             out["micro"] = micro(build, folder, o.quick)
             out["idle"] = idle(folder)
             out["python"] = python_row(folder, seconds)
+            print("a person's answer, memory for sessions, a long log:", flush=True)
+            out["resolves"] = big.resolves(folder, o.quick)
+            out["memory"] = big.memory(build, folder, o.quick)
+            out["restarts"] = big.restarts(build, folder, o.quick)
+            for what, wanted, got, _ in big_targets(out):
+                print(f"  {what}: {got}  (target {wanted})", flush=True)
         print("load, medians of rounds; ratios are to the two-thread floor of the same round:", flush=True)
         out["load"] = interleaved(build, folder, not o.floor_only, rounds, seconds)
         text = markdown(out)

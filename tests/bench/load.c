@@ -2,8 +2,9 @@
  * REQ sockets. One thread waits with epoll on the sockets' NN_RCVFD, so that its own part of the two cores is small; it
  * prints how much it was. Owns its sockets. Speaks docs/wire.md by template: hello, session.open, then decide with a
  * fresh call id and fresh arguments each. Against the floor (--floor) the same bytes are sent, with a session that
- * nobody looks at. Prints one line of JSON. Any answer but `allow` ends the run with status 1: a benchmark of refusals
- * measures nothing. */
+ * nobody looks at. With --sessions each client opens one session after the other, makes its calls there, settles them and
+ * leaves it open: it fills a pawld. Prints one line of JSON. Any answer but `allow` ends the run with status 1: a benchmark
+ * of refusals measures nothing. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -27,13 +28,16 @@ struct client {
 	int sock;
 	int64_t sent_ns;
 	uint64_t calls;
-	char id[33]; /* `client` of a decide */
-	char session[40], token[80];
+	unsigned step; /* --sessions: of this session, 0 = being opened, odd = being asked for, even = being settled */
+	char id[33];   /* `client` of a decide */
+	char session[40], token[80], decision[40];
 };
 
 struct load {
 	const char *url;
-	bool floor_mode, settle;
+	bool floor_mode, filling;
+	uint64_t sessions_left, sessions_open; /* --sessions: to be begun; begun and not through */
+	unsigned calls;                        /* of each */
 	int n_clients, epoll;
 	double seconds, warm;
 	struct client clients[CLIENTS_MAX];
@@ -117,7 +121,7 @@ static void client_open(struct load *l, struct client *c, int number)
 	if (n == 0 || memmem(reply, (size_t)n, "\"error\"", 7))
 		die("hello", reply, n);
 	nn_freemsg(reply);
-	if (!l->floor_mode) {
+	if (!l->floor_mode && !l->filling) {
 		n = ask(c, "{\"v\":1,\"op\":\"session.open\",\"agent\":\"local\",\"labels\":{\"run\":\"bench\"}}",
 			&reply);
 		text_field(reply, n, "session", c->session, sizeof(c->session));
@@ -189,6 +193,81 @@ static void run_until(struct load *l, int64_t end, bool keep)
 	}
 }
 
+/* ---- --sessions ---- */
+
+static void send_open(struct load *l, struct client *c)
+{
+	static const char body[] = "{\"v\":1,\"op\":\"session.open\",\"agent\":\"local\",\"labels\":{\"run\":\"bench\"}}";
+
+	if (l->sessions_left == 0)
+		return;
+	l->sessions_left--;
+	l->sessions_open++;
+	c->step = 0;
+	if (nn_send(c->sock, body, sizeof(body) - 1, 0) < 0)
+		die_nn("nn_send");
+}
+
+static void send_settle(struct client *c)
+{
+	char body[768];
+	int n = snprintf(body, sizeof(body),
+			 "{\"v\":1,\"op\":\"settle\",\"session\":\"%s\",\"token\":\"%s\",\"decision\":\"%s\",\"outcome\":\"ok\","
+			 "\"cost\":{\"money\":\"0.0000015\",\"tokens\":11},\"result\":{\"bytes\":4096,\"sha256\":\"%064" PRIx64 "\"}}",
+			 c->session, c->token, c->decision, c->calls);
+
+	if (nn_send(c->sock, body, (size_t)n, 0) < 0)
+		die_nn("nn_send");
+}
+
+static void fill_turn(struct load *l, struct client *c)
+{
+	char *reply;
+	int n = nn_recv(c->sock, &reply, NN_MSG, NN_DONTWAIT);
+
+	if (n < 0) {
+		if (nn_errno() == EAGAIN)
+			return;
+		die_nn("nn_recv");
+	}
+	if (memmem(reply, (size_t)n, "\"error\"", 7) || (c->step % 2 && !memmem(reply, (size_t)n, "\"verdict\":\"allow\"", 17)))
+		die("not an allow", reply, n);
+	if (c->step == 0) {
+		text_field(reply, n, "session", c->session, sizeof(c->session));
+		text_field(reply, n, "token", c->token, sizeof(c->token));
+	} else if (c->step % 2) {
+		text_field(reply, n, "decision", c->decision, sizeof(c->decision));
+	}
+	nn_freemsg(reply);
+	if (c->step == 2 * l->calls) {
+		l->sessions_open--;
+		send_open(l, c);
+	} else if (c->step++ % 2) {
+		send_settle(c);
+	} else {
+		client_send(c);
+	}
+}
+
+static void fill(struct load *l)
+{
+	struct epoll_event ev[64];
+	int64_t t = now_ns();
+	uint64_t all = l->sessions_left;
+
+	for (int i = 0; i < l->n_clients; i++)
+		send_open(l, &l->clients[i]);
+	while (l->sessions_open) {
+		int n = epoll_wait(l->epoll, ev, 64, 5000);
+
+		if (n == 0)
+			die("no answer for 5 s", "", 0);
+		for (int i = 0; i < n; i++)
+			fill_turn(l, ev[i].data.ptr);
+	}
+	printf("{\"sessions\":%" PRIu64 ",\"calls\":%u,\"seconds\":%.2f}\n", all, l->calls, (double)(now_ns() - t) / 1e9);
+}
+
 static int by_value(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -220,8 +299,10 @@ int main(int argc, char **argv)
 	char url[160];
 	int64_t t, cpu;
 
-	if (argc != 6 || (strcmp(argv[1], "--floor") != 0 && strcmp(argv[1], "--pawld") != 0)) {
-		fprintf(stderr, "usage: load --floor|--pawld SOCKET CLIENTS SECONDS WARM_SECONDS\n");
+	l.filling = argc == 6 && strcmp(argv[1], "--sessions") == 0;
+	if (argc != 6 || (!l.filling && strcmp(argv[1], "--floor") != 0 && strcmp(argv[1], "--pawld") != 0)) {
+		fprintf(stderr, "usage: load --floor|--pawld SOCKET CLIENTS SECONDS WARM_SECONDS\n"
+				"       load --sessions SOCKET CLIENTS SESSIONS CALLS\n");
 		return 2;
 	}
 	snprintf(url, sizeof(url), "ipc://%s", argv[2]);
@@ -238,10 +319,16 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < l.n_clients; i++)
 		client_open(&l, &l.clients[i], i);
-	for (int i = 0; i < l.n_clients; i++) {
+	for (int i = 0; i < l.n_clients; i++)
 		client_watch(&l, &l.clients[i]);
-		client_send(&l.clients[i]);
+	if (l.filling) {
+		l.sessions_left = strtoull(argv[4], NULL, 10);
+		l.calls = (unsigned)strtoul(argv[5], NULL, 10);
+		fill(&l);
+		return 0;
 	}
+	for (int i = 0; i < l.n_clients; i++)
+		client_send(&l.clients[i]);
 	run_until(&l, now_ns() + (int64_t)(l.warm * 1e9), false);
 	t = now_ns();
 	cpu = cpu_ns();

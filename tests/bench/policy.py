@@ -31,7 +31,7 @@ TAIL = """budgets:
   tokens: {per: session, limit: 1000000000000 tokens}
 loops:
   repeat: {same: [tool, args], limit: 3, window: 50 calls, then: review}
-sessions: {open: 1024, calls: 1000000000, lease: 1h}
+sessions: {open: 1000000, calls: 1000000000, lease: 1h}
 limits: {decide: 1000000/s, burst: 1000000}
 ...
 """

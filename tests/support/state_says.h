@@ -81,14 +81,20 @@ static inline void say_ledgers(crypto_hash_sha256_state *h, const struct state *
 
 static inline void say_live(crypto_hash_sha256_state *h, const struct state *st, const struct call_row *c)
 {
-	say_i(h, c->live.decided_ns);
-	say_str(h, text_str(st, c->live.client));
-	say_n(h, c->live.card ? card_at(st, c->live.card)->pub.id : 0);
-	if (c->live.holds && !hold_at(st, c->live.holds)->ledger) {
+	const struct live_row *v = call_live(st, c);
+
+	say_i(h, c->reported ? 0 : v->decided_ns); /* nobody is told any more */
+	say_i(h, v->lease_until);
+	say_n(h, call_at(st, v->call) == c);
+	say_str(h, text_str(st, v->client));
+	say_n(h, v->card ? card_at(st, v->card)->pub.id : 0);
+	say_n(h, v->error);
+	say_n(h, !c->reported && v->probe);
+	if (v->holds && !hold_at(st, v->holds)->ledger) {
 		say_n(h, 'L');
-		say_i(h, hold_at(st, c->live.holds)->amount);
-		say_i(h, hold_at(st, c->live.holds)->window_end);
-		say_i(h, hold_at(st, c->live.holds)->price);
+		say_i(h, hold_at(st, v->holds)->amount);
+		say_i(h, hold_at(st, v->holds)->window_end);
+		say_i(h, hold_at(st, v->holds)->price);
 	}
 	for (uint32_t i = ledger_holds(st, c); i; i = hold_at(st, i)->next) {
 		const struct hold_row *o = hold_at(st, i);
@@ -111,18 +117,16 @@ static inline void say_call(crypto_hash_sha256_state *h, const struct state *st,
 	say_str(h, text_str(st, c->tool));
 	say_n(h, (uint64_t)c->kind << 16 | (uint64_t)c->answer << 8 | (uint64_t)c->outcome);
 	say_n(h, (uint64_t)c->priced << 6 | (uint64_t)c->refund << 5 | (uint64_t)c->keyed << 4 | (uint64_t)c->reported << 3 | (uint64_t)c->polling << 2 | (uint64_t)c->claim << 1 | c->spent);
+	say_n(h, c->told_error);
 	say_n(h, c->call_hash);
 	say_n(h, c->key);
 	say_n(h, c->same);
 	say_n(h, c->count);
-	say_i(h, c->lease_until);
-	if (!c->reported) {
+	say_n(h, c->told);
+	say_n(h, c->told_same);
+	say_n(h, c->live != 0);
+	if (c->live)
 		say_live(h, st, c);
-		return;
-	}
-	say_n(h, c->told.result);
-	say_n(h, c->told.error);
-	say_bytes(h, c->told.same, sizeof(c->told.same));
 }
 
 static inline void say_sticks(crypto_hash_sha256_state *h, const struct state *st, uint32_t first)

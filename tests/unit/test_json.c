@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include <stdio.h>
 
 #define OPEN8 "[[[[[[[["
 #define SHUT8 "]]]]]]]]"
@@ -149,6 +150,81 @@ static void test_reading(void **state)
 	json_free(NULL);
 }
 
+/* What goes over a whole document in few calls sees what the getters see. */
+static void test_looking(void **state)
+{
+	static const char text[] = "{\"z\":-7,\"a\":\"t\\u00e9\",\"e\":\"\",\"r\":2.5,\"y\":true,\"n\":false,\"nil\":null,\"l\":[1],\"o\":{}}";
+	struct json_member m[16];
+	struct json *j;
+	void *it;
+
+	(void)state;
+	assert_int_equal(json_parse(STR(text), 4, &j, NULL), 0);
+	assert_int_equal(json_members(j, m, 0), 0);
+	assert_int_equal(json_members(j, m, 4), 4);
+	assert_int_equal(json_members(j, m, 16), 9);
+	it = json_iter(j);
+	for (size_t i = 0; i < 9; i++, it = json_iter_next(j, it)) {
+		struct json_scalar v = { STR("?"), 99, 99, false };
+		enum json_kind kind = json_look(m[i].value, &v);
+
+		assert_true(str_eq(m[i].key, json_iter_key(it)) && m[i].value == json_iter_value(it));
+		assert_int_equal(kind, json_kind(m[i].value));
+		assert_true(str_eq(v.text, kind == JSON_KIND_STRING ? json_string(m[i].value) : STR("?")));
+		assert_int_equal(v.number, kind == JSON_KIND_INT ? json_int(m[i].value) : 99);
+		assert_true(v.real == (kind == JSON_KIND_REAL ? json_real(m[i].value) : 99));
+		assert_int_equal(v.yes, json_true(m[i].value));
+	}
+	assert_null(it);
+	json_free(j);
+}
+
+/* One byte that needs an escape, or none, or two, at every place of texts of every length up to five words; and the same at a buffer's end. */
+static void test_writing_texts(void **state)
+{
+	static const unsigned char odd[] = { '"', '\\', '\n', 1, 0x1f };
+	static const char *const as[] = { "\\\"", "\\\\", "\\n", "\\u0001", "\\u001f" };
+	char in[40], want[400];
+
+	(void)state;
+	for (size_t n = 0; n <= sizeof(in); n++)
+		for (size_t at = 0; at <= n; at++)
+			for (size_t k = 0; k < sizeof(odd); k++) {
+				struct buf b = BUF_MAX(1000), full = BUF_MAX(1000);
+				size_t w = 0;
+
+				memset(in, 'x', sizeof(in));
+				in[n / 2 < n ? n / 2 : 0] = '\x7f';
+				if (at < n) /* at n: none */
+					in[at] = (char)odd[k];
+				if (at + 3 < n)
+					in[at + 3] = (char)odd[(k + 1) % sizeof(odd)];
+				want[w++] = '"';
+				for (size_t i = 0; i < n; i++) {
+					size_t o = 0;
+
+					while (o < sizeof(odd) && in[i] != (char)odd[o])
+						o++;
+					w += (size_t)snprintf(want + w, sizeof(want) - w, "%.*s", o < sizeof(odd) ? 6 : 1,
+							      o < sizeof(odd) ? as[o] : in + i);
+				}
+				want[w++] = '"';
+				buf_json(&b, (struct str){ in, n });
+				assert_true(buf_ok(&b) && str_eq(buf_str(&b), (struct str){ want, w }));
+				buf_member(&b, ',', (struct str){ in, n });
+				assert_true(b.n == 2 * w + 2 && b.p[w] == ',' && memcmp(b.p + w + 1, want, w) == 0 && b.p[b.n - 1] == ':');
+				full.max = w;
+				buf_json(&full, (struct str){ in, n });
+				assert_true(buf_ok(&full) && full.n == w);
+				buf_reset(&full);
+				full.max = w - 1;
+				buf_json(&full, (struct str){ in, n });
+				assert_false(buf_ok(&full));
+				buf_done(&b);
+				buf_done(&full);
+			}
+}
+
 /* A long path is cut to what the error can hold. */
 static void test_long_path(void **state)
 {
@@ -208,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),   cmocka_unit_test(test_accepted),  cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_looking),   cmocka_unit_test(test_writing_texts),
 		cmocka_unit_test(test_long_path), cmocka_unit_test(test_no_memory),
 	};
 

@@ -253,6 +253,63 @@ static void test_every_byte(void **state)
 	assert_int_equal(entry_view_verify(&v, &k, &err), 0);
 }
 
+/* The quick reader takes what the careful one takes, and makes the same of it: any bytes where digits belong, near misses of each length. */
+static void test_two_readers_of_base64(void **state)
+{
+	static const char near[] = "+/=AZaz09-_ \n";
+	uint64_t taken = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 400000; i++) {
+		uint8_t raw[70], one[70], two[70];
+		size_t n = i % 68;
+		char text[100];
+		bool good;
+
+		randombytes_buf(raw, sizeof(raw));
+		if (i % 5 == 0)
+			memset(raw, 0, sizeof(raw));
+		sodium_bin2base64(text, sizeof(text), raw, n, sodium_base64_VARIANT_ORIGINAL);
+		if (i % 3 && text[0])
+			text[raw[68] % strlen(text)] = i % 2 ? (char)raw[69] : near[raw[69] % (sizeof(near) - 1)];
+		good = b64_exact((struct str){ text, (n + 2) / 3 * 4 }, one, n);
+		taken += good;
+		if (b64_public((struct str){ text, (n + 2) / 3 * 4 }, two, n) != good || (good && memcmp(one, two, n) != 0))
+			fail_msg("\"%s\": the careful reader says %d", text, good);
+		assert_false(n && b64_public((struct str){ text, (n + 2) / 3 * 4 }, two, n + 3));
+	}
+	assert_in_range(taken, 100000, 399999); /* neither was every text good nor none */
+}
+
+/* A byte that no text may hold, at every place of an entry's body: what is looked at eight at a time is looked at whole. */
+static void test_control_bytes(void **state)
+{
+	static const unsigned char bad[] = { 0, 1, 8, 9, 11, 13, 27, 31, 0x80, 0xbf, 0xc0, 0xff };
+	struct pawl_error err;
+	struct entry_view v;
+	char note[400];
+
+	(void)state;
+	for (size_t len = 0; len < 40; len++) {
+		int n = snprintf(note, sizeof(note), E0_HEAD "{\"a\":\"%.*s\"}\n" E0_NAME E0_SIG "\n", (int)len,
+				 "0123456789012345678901234567890123456789");
+		size_t from = sizeof(E0_HEAD) - 1 + 6;
+
+		assert_int_equal(entry_view_parse((struct str){ note, (size_t)n }, &v, &err), 0);
+		for (size_t at = from; at < from + len; at++)
+			for (size_t k = 0; k < sizeof(bad); k++) {
+				char was = note[at];
+
+				note[at] = (char)bad[k];
+				if (entry_view_parse((struct str){ note, (size_t)n }, &v, &err) == 0)
+					fail_msg("%zu bytes, byte %zu is %02x", len, at - from, bad[k]);
+				note[at] = 0x7f; /* and what one may */
+				assert_int_equal(entry_view_parse((struct str){ note, (size_t)n }, &v, &err), 0);
+				note[at] = was;
+			}
+	}
+}
+
 /* Written, read back, the same; for bodies with every kind of character (U07: the signed bytes are the stored bytes).
  */
 static void test_round_trip(void **state)
@@ -304,7 +361,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vkey),      cmocka_unit_test(test_names),      cmocka_unit_test(test_vectors),
 		cmocka_unit_test(test_malformed), cmocka_unit_test(test_every_byte), cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_other_key),
+		cmocka_unit_test(test_other_key), cmocka_unit_test(test_two_readers_of_base64), cmocka_unit_test(test_control_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,6 @@ static void settle_one(struct world *w, const struct ynode *s, uint64_t seq)
 {
 	static struct charge charges[PAWL_MAX_LEDGERS];
 	static struct breaker_row rows[PAWL_MAX_BREAKERS];
-	static const uint8_t unreported[16];
 	static const char *const keys[] = { "outcome", "result", "error", "money" };
 	const struct call_state *call = state_decision(w->st, seq);
 	struct report rep = { .outcome = OUTCOME_OK, .has_money = text_of(s, "money") != NULL };
@@ -38,8 +37,8 @@ static void settle_one(struct world *w, const struct ynode *s, uint64_t seq)
 	buf_putc(&whole, '\0');
 	(void)token_of(whole.p, body.same);
 	buf_done(&whole);
-	again = call->settled && memcmp(call->settle_same, unreported, 16) != 0;
-	same = again && memcmp(call->settle_same, body.same, 16) == 0;
+	again = call->reported;
+	same = again && memcmp(&call->settle_same, body.same, sizeof(call->settle_same)) == 0;
 	if (refused(w, s, again && !same ? "replay_conflict" : "") || same)
 		return;
 	if (rep.has_money)

@@ -84,10 +84,9 @@ static void test_auth(void **unused)
 	(void)unused;
 	assert_int_equal(sessions_new(&ss, &err), 0);
 	for (uint64_t id = 1; id <= 2; id++)
-		assert_int_equal(sessions_add(ss, id, secret, STR("{\"run\":\"42\"}"), 100, &err), 0);
+		assert_int_equal(sessions_add(ss, id, secret, 100, &err), 0);
 	assert_non_null(sessions_auth(ss, st, 2, token, &lv));
 	assert_int_equal(lv->id, 2);
-	assert_string_equal("42", json_string(json_get(lv->labels, "run")).p);
 	assert_null(sessions_auth(ss, st, 2, wrong, &lv));
 	assert_null(sessions_auth(ss, st, 1, token, &lv));  /* another session's token */
 	assert_null(sessions_auth(ss, st, 3, wrong, &lv));  /* right token, but no secret: cannot be judged */
@@ -107,7 +106,7 @@ static void test_table(void **unused)
 	(void)unused;
 	assert_int_equal(sessions_new(&ss, &err), 0);
 	for (uint64_t id = 1; id <= 5000; id++)
-		assert_int_equal(sessions_add(ss, id * 7, secret, STR_NONE, 100, &err), 0);
+		assert_int_equal(sessions_add(ss, id * 7, secret, 100, &err), 0);
 	for (uint64_t id = 1; id <= 5000; id += 3)
 		sessions_drop(ss, id * 7);
 	for (uint64_t id = 1; id <= 5000; id++) {
@@ -133,7 +132,7 @@ static void test_sweep_and_lease(void **unused)
 	assert_int_equal(sessions_new(&ss, &err), 0);
 	assert_int_equal(sessions_next_lease(ss), INT64_MAX);
 	for (uint64_t i = 1; i <= 4; i++)
-		assert_int_equal(sessions_add(ss, i, secret, STR_NONE, (int64_t)(10 * i) * NS_PER_SEC, &err), 0);
+		assert_int_equal(sessions_add(ss, i, secret, (int64_t)(10 * i) * NS_PER_SEC, &err), 0);
 	sessions_sweep(ss, st);
 	assert_null(sessions_get(ss, 4)); /* the state knows three */
 	assert_int_equal(sessions_next_lease(ss), 10 * NS_PER_SEC);
@@ -148,16 +147,48 @@ static void test_sweep_and_lease(void **unused)
 	state_free(st);
 }
 
-static void test_malformed_labels(void **unused)
+static const struct json *labels_of(struct sessions *ss, uint64_t id, const char *text)
+{
+	struct session_state who = { .id = id, .labels_text = str_of(text) };
+	const struct json *got = NULL;
+	struct pawl_error err;
+
+	assert_int_equal(sessions_labels(ss, &who, &got, &err), 0);
+	return got;
+}
+
+/* Far more sessions than labels are kept of, each with its own, none or none worth keeping, in an order that lets them push each other out. */
+static void test_labels(void **unused)
 {
 	struct sessions *ss = NULL;
+	struct session_state bad = { .id = 99999, .labels_text = STR("{\"a\":") };
+	const struct json *got = NULL;
 	struct pawl_error err;
 	uint8_t secret[32] = { 0 };
+	char text[40], run[16];
 
 	(void)unused;
 	assert_int_equal(sessions_new(&ss, &err), 0);
-	assert_true(sessions_add(ss, 1, secret, STR("{\"a\":"), 1, &err) < 0);
-	assert_null(sessions_get(ss, 1));
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t id = 1 + i * i % 3001;
+
+		(void)snprintf(run, sizeof(run), "%llu", (unsigned long long)id);
+		(void)snprintf(text, sizeof(text), "{\"run\":\"%s\"}", run);
+		if (id % 3 == 0)
+			assert_null(labels_of(ss, id, id % 2 ? "{}" : NULL));
+		else
+			assert_string_equal(run, json_string(json_get(labels_of(ss, id, text), "run")).p);
+	}
+	/* an id that was never answered comes again, with other labels */
+	assert_int_equal(sessions_add(ss, 5, secret, 1, &err), 0);
+	assert_string_equal("a", json_string(json_get(labels_of(ss, 5, "{\"run\":\"a\"}"), "run")).p);
+	sessions_drop(ss, 5);
+	assert_null(labels_of(ss, 5, "{}"));
+	assert_int_equal(sessions_add(ss, 5, secret, 1, &err), 0);
+	assert_string_equal("b", json_string(json_get(labels_of(ss, 5, "{\"run\":\"b\"}"), "run")).p);
+	assert_int_equal(sessions_add(ss, 5, secret, 1, &err), 0);
+	assert_string_equal("c", json_string(json_get(labels_of(ss, 5, "{\"run\":\"c\"}"), "run")).p);
+	assert_true(sessions_labels(ss, &bad, &got, &err) < 0 && !got); /* never taken for none */
 	sessions_free(ss);
 }
 
@@ -254,7 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bucket),	       cmocka_unit_test(test_bucket_extremes),	cmocka_unit_test(test_auth),
-		cmocka_unit_test(test_table),	       cmocka_unit_test(test_sweep_and_lease),	cmocka_unit_test(test_malformed_labels),
+		cmocka_unit_test(test_table),	       cmocka_unit_test(test_sweep_and_lease),	cmocka_unit_test(test_labels),
 		cmocka_unit_test(test_pending_copies), cmocka_unit_test(test_pending_copies_every_kind), cmocka_unit_test(test_pending_no_memory),
 	};
 

@@ -224,7 +224,7 @@ static void test_every_byte(void **state)
 /* 0 is how an absent token lies in the ring: as a token that is there it would be a second form of it. */
 static void test_one_form_of_none(void **state)
 {
-	static const uint8_t token[8] = { 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88 };
+	static const uint8_t token[4] = { 0x11, 0x22, 0x33, 0x44 };
 	struct feed f = feed_new();
 	uint64_t s = open_session(&f);
 	struct entry e = decision(&f, s, 1, 1, VERDICT_ALLOW, NULL, 0);
@@ -241,6 +241,59 @@ static void test_one_form_of_none(void **state)
 	assert_non_null(at);
 	memset(at, 0, sizeof(token));
 	assert_true(is_refused(b.p, b.n, digest));
+	buf_done(&b);
+	state_free(f.st);
+}
+
+static void assert_refused_for(const struct buf *b, const char *says)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	struct state *st = NULL;
+
+	assert_int_equal(read_state(b->p, b->n, 0, &st, &err), PAWL_E_TAMPERED);
+	if (!strstr(err.msg, says))
+		fail_msg("%s", err.msg);
+}
+
+/* Of a report with two tokens both are kept, in the row that lives on, and neither may be 0. */
+static void test_two_tokens(void **state)
+{
+	static const uint8_t tokens[2][16] = { { 0xa1, 0xa2, 0xa3, 0xa4, 0xa5 }, { 0xb1, 0xb2, 0xb3, 0xb4, 0xb5 } };
+	struct feed f = feed_new();
+	uint64_t s = open_session(&f), call = plain(&f, s, 1, 1, VERDICT_ALLOW);
+	struct entry e = at(&f, ENTRY_SETTLE);
+	struct exec_state was, is;
+	uint8_t key[16];
+	struct buf b;
+	char *bits;
+
+	(void)state;
+	e.settle = (struct entry_settle){ .session = s, .decision = call, .outcome = OUTCOME_ERROR, .has_result_token = true, .has_error_token = true };
+	memcpy(e.settle.result_token, tokens[0], 16);
+	memcpy(e.settle.error_token, tokens[1], 16);
+	put(&f, &e);
+	assert_true(state_exec(f.st, s, 0, &was));
+	assert_memory_equal(&was.result, tokens[0], 4);
+	assert_memory_equal(&was.error, tokens[1], 4);
+	reread(&f.st);
+	assert_true(state_exec(f.st, s, 0, &is));
+	assert_true(is.result == was.result && is.error == was.error && is.failed);
+	write_state(f.st, &b);
+	for (int i = 0; i < 2; i++) {
+		char *at = memmem(b.p, b.n, tokens[i], 4);
+
+		assert_non_null(at);
+		memset(at, 0, 4);
+		assert_refused_for(&b, "never 0");
+		memcpy(at, tokens[i], 4);
+	}
+	id16(key, 1 * 1000 + 1);
+	bits = (char *)memmem(b.p, b.n, key, 8) - 4 - 2 - 3; /* before its tool and its id's token */
+	assert_memory_equal(bits + 1, "\x80\x01", 2);
+	*bits = (char)(*bits & 0x7f);
+	memmove(bits + 1, bits + 3, (size_t)(b.p + b.n - (bits + 3)));
+	b.n -= 2;
+	assert_refused_for(&b, "less is kept");
 	buf_done(&b);
 	state_free(f.st);
 }
@@ -309,7 +362,7 @@ static void test_counts(void **state)
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
 		struct buf b = BUF_MAX(1 << 20);
 
-		buf_puts(&b, "pawl/state/v4\n");
+		buf_puts(&b, "pawl/state/v5\n");
 		for (size_t k = 0; k < rows[i].n; k++)
 			number(&b, rows[i].v[k]);
 		fail_malloc_watch();
@@ -332,6 +385,11 @@ static struct call_row *call_of(const struct broken *k, uint64_t seq)
 	return call_at(k->f.st, find_seq(k->f.st, seq));
 }
 
+static struct live_row *live_of(const struct broken *k, uint64_t seq)
+{
+	return call_live(k->f.st, call_of(k, seq));
+}
+
 static struct session_row *session_of(const struct broken *k, uint64_t id)
 {
 	return session_at(k->f.st, find_session(k->f.st, id));
@@ -339,7 +397,7 @@ static struct session_row *session_of(const struct broken *k, uint64_t id)
 
 static struct card_row *card_of_asked(const struct broken *k)
 {
-	return card_at(k->f.st, call_of(k, k->asked)->live.card);
+	return card_at(k->f.st, live_of(k, k->asked)->card);
 }
 
 /* An approval that was used in the root, beside a card that waits. */
@@ -433,8 +491,9 @@ BREAK(open_outcome, call_of(k, k->open)->outcome = OUTCOME_OK)
 BREAK(settled, call_of(k, k->told)->settled = 1000)
 BREAK(unsettled, call_of(k, k->told)->settled = 0)
 BREAK(denied, call_of(k, k->asked)->outcome = OUTCOME_OK)
-BREAK(decided, call_of(k, k->open)->live.decided_ns = k->f.now + 1)
-BREAK(client, call_of(k, k->open)->live.client = call_of(k, k->open)->tool)
+BREAK(decided, live_of(k, k->open)->decided_ns = k->f.now + 1)
+BREAK(client, live_of(k, k->open)->client = call_of(k, k->open)->tool)
+BREAK(probe, live_of(k, k->asked)->probe = true)
 BREAK(no_tool, call_of(k, k->open)->tool = 0)
 BREAK(same_seq, call_at(k->f.st, call_at(k->f.st, session_of(k, k->kid)->calls)->next)->seq = k->told & SEQ_MAX)
 BREAK(young_call, call_of(k, k->open)->seq = k->f.st->next_seq & SEQ_MAX)
@@ -489,7 +548,7 @@ BREAK(guard_twice, guard_at(k->f.st, guard_at(k->f.st, session_of(k, k->kid)->gu
 BREAK(trip_twice, trip_at(k->f.st, session_of(k, k->root)->trips)->token = trip_at(k->f.st, trip_at(k->f.st, session_of(k, k->root)->trips)->next)->token)
 BREAK(breaker_twice, break_at(k->f.st, 2)->pub.id = break_at(k->f.st, 1)->pub.id)
 BREAK(breaker_closed_probe, break_at(k->f.st, 1)->pub.mode = BREAKER_HALF_OPEN; break_at(k->f.st, 1)->pub.probe = 0)
-BREAK(no_life, struct hold_row *o = hold_at(k->f.st, call_of(k, k->costs)->live.holds); o->amount = o->window_end = 0)
+BREAK(no_life, struct hold_row *o = hold_at(k->f.st, live_of(k, k->costs)->holds); o->amount = o->window_end = 0)
 BREAK(too_deep, session_of(k, k->late)->pub.parent = k->low)
 BREAK(early, session_of(k, k->ended)->pub.ended_ns = session_of(k, k->ended)->pub.opened_ns - 1)
 BREAK(spent_twice, struct card_row *c = card_of_asked(k); c->pub.mode = CARD_SPENT; c->pub.spent_by = k->claimed)
@@ -505,7 +564,8 @@ static void test_contradictions(void **state)
 #define ROW(name, says) { #name, break_##name, says }
 		ROW(kind, "no known kind"), ROW(answer, "no answer"), ROW(count, "its own first execution"), ROW(outcome, "an outcome"),
 		ROW(open_outcome, "an outcome"), ROW(settled, "later than now"), ROW(unsettled, "an outcome"), ROW(denied, "never ran"),
-		ROW(decided, "decided later"), ROW(client, "another length"), ROW(no_tool, "a text that is not there"),
+		ROW(decided, "decided later"), ROW(client, "another length"), ROW(probe, "it probes"),
+		ROW(no_tool, "a text that is not there"),
 		ROW(same_seq, "another session"), ROW(young_call, "not older"), ROW(old_call, "older than its session"), ROW(more_calls, "more calls"), ROW(fewer_calls, "fewer calls"),
 		ROW(ended, "in this session"), ROW(kid_lives, "outlives"), ROW(how, "above its bound"), ROW(ended_later, "ended before"),
 		ROW(forgotten, "forgotten"), ROW(opened, "opened later"), ROW(parent, "a parent"), ROW(id, "opened later"), ROW(agent, "an agent"),
@@ -690,7 +750,7 @@ static void test_small(void **state)
 			settle(&f, s, allow(&f, s, k, 100 * i + k, 1), 1, false);
 	}
 	write_state(f.st, &b);
-	if (b.n / SESSIONS > 832)
+	if (b.n / SESSIONS > 500)
 		fail_msg("%zu bytes a session", b.n / SESSIONS);
 	buf_done(&b);
 	state_free(f.st);
@@ -706,6 +766,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_one_form_of_none),
+		cmocka_unit_test(test_two_tokens),
 		cmocka_unit_test(test_random_bytes),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_contradictions),
