@@ -57,6 +57,10 @@ def started(d, seconds: float = 120) -> float:
     return time.monotonic() - t
 
 
+def has_snapshot(d) -> bool:
+    return any(b'"kind":"snapshot"' in p.read_bytes() for p in d.segments()[-2:])
+
+
 def restarts(build: pathlib.Path, folder: pathlib.Path, quick: bool) -> dict:
     """A log made by agents.c, read by a pawld that has nothing but the log; then, after some load, SIGKILL and the next start."""
     import live
@@ -67,6 +71,10 @@ def restarts(build: pathlib.Path, folder: pathlib.Path, quick: bool) -> dict:
         out["rebuild_s"] = round(started(d), 3)
         out["rebuild_per_second"] = round(out["log"]["entries"] / out["rebuild_s"])
         ran(build / "tests/bench/load", "--pawld", d.agent, 64, 0.5 if quick else 2, 0)
+        end = time.monotonic() + (2 if quick else 60)
+        while not has_snapshot(d) and time.monotonic() < end:
+            time.sleep(0.2)
+        out["snapshot"] = has_snapshot(d)
         out["entries"] = d.seq()
         d.kill()
         out["restart_s"] = round(started(d), 3)
