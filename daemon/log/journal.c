@@ -51,6 +51,8 @@ int journal_index_reserve(struct journal *j, size_t more, struct pawl_error *err
 	if (j->n_rows + more <= j->cap_rows)
 		return 0;
 	cap = j->cap_rows * 2 + 64;
+	if (cap < j->n_rows + more)
+		cap = j->n_rows + more;
 	(void)pthread_mutex_lock(&j->lock);
 	rows = reallocarray(j->rows, cap, sizeof(*rows));
 	if (rows) {

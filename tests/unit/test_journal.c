@@ -404,6 +404,27 @@ static void test_segments(void **state)
 	assert_int_equal(journal_open(&cfg, NULL, NULL, &j, &rec, &err), PAWL_E_TAMPERED);
 }
 
+/* Room for many rows at once: a long log has more segments than the index grows by. */
+static void test_index_room(void **state)
+{
+	static const size_t more[] = { 1, 64, 65, 84, 1000, 100000 };
+	struct pawl_error err;
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(more); i++) {
+		struct journal j = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+		for (size_t k = 0; k < 3; k++) {
+			assert_int_equal(journal_index_reserve(&j, more[i], &err), 0);
+			assert_true(j.cap_rows - j.n_rows >= more[i]);
+			for (size_t n = 0; n < more[i]; n++)
+				journal_index_note(&j, j.n_rows, j.n_rows, 0);
+		}
+		assert_int_equal(j.n_rows, 3 * more[i]);
+		free(j.rows);
+	}
+}
+
 static void test_bad_folder(void **state)
 {
 	struct journal_config cfg = { .dir = "/nonexistent/pawl", .origin = ORIGIN };
@@ -427,7 +448,8 @@ int main(void)
 		cmocka_unit_test(test_U06_lock),   cmocka_unit_test(test_U09_every_length),
 		cmocka_unit_test(test_every_byte), cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_rearranged), cmocka_unit_test(test_lying_records),
-		cmocka_unit_test(test_segments),   cmocka_unit_test(test_bad_folder),
+		cmocka_unit_test(test_segments),   cmocka_unit_test(test_index_room),
+		cmocka_unit_test(test_bad_folder),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
