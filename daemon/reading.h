@@ -8,7 +8,8 @@ struct reading {
 	struct daemon *d;
 	const struct door_calls *doors; /* NULL: --check, nobody is served */
 	struct state *st;		/* what the log makes; whoever takes it sets NULL */
-	uint64_t from;			/* the first entry that was read: all below it are in the snapshot */
+	uint64_t from;			/* the first entry that was applied: all below it are in the snapshot */
+	uint64_t unread;		/* those below it that were not even looked at: the chain before is for the projector */
 	uint8_t chain[32];		/* entry_hash() of entry from - 1, as the next one names it */
 	uint8_t prev[32];		/* and of the newest entry */
 	struct buf last;		/* the newest note */

@@ -323,7 +323,7 @@ static int check_mark(struct daemon *d, struct pawl_error *err)
 
 static int start_projector(struct daemon *d, const struct reading *rd, struct pawl_error *err)
 {
-	struct projector_config cfg = { .journal = d->journal, .path = d->projection, .snapshot_every = d->opt->snapshot_every, .snapshot_at = rd->from, .unread = rd->from,
+	struct projector_config cfg = { .journal = d->journal, .path = d->projection, .snapshot_every = d->opt->snapshot_every, .snapshot_at = rd->from, .unread = rd->unread,
 					.origin = str_of(d->origin) };
 	int r = state_clone(rd->st, &cfg.state, err);
 

@@ -297,13 +297,25 @@ def edit_old_entry(d: Live) -> None:
     raise AssertionError("no entry to edit")
 
 
-def test_an_edit_before_the_snapshot_ends_pawld_and_stays_found():
+def test_an_edit_before_the_snapshot_is_found_before_the_first_answer():
     with Live(POLICY) as d:
         d.start()
         fill(d)
         d.stop()
         edit_old_entry(d)
-        p = d.spawn()
+        code, text = d.try_start()
+        assert code == LOG and "not the one that belongs" in text, (code, text)
+        assert d.verify().returncode == 12
+
+
+def test_an_edit_far_before_the_snapshot_ends_pawld_and_stays_found():
+    """Where more lies before it than is read at once."""
+    with Live(POLICY) as d:
+        d.start()
+        fill(d)
+        d.stop()
+        edit_old_entry(d)
+        p = d.spawn("--snapshot-every", "7")
         try:
             _, text = p.communicate(timeout=60)
         except subprocess.TimeoutExpired:
