@@ -397,7 +397,7 @@ static void live(struct world *w, const char *name, uint64_t seed, int mode)
 	own->s = seed + 1;
 	world_open(w, name);
 	start_entry(w);
-	for (int i = 0; i < 700; i++) {
+	for (int i = 0; i < 500; i++) {
 		step(w, &l);
 		if (mode == 0 || !dice_below(own, 100))
 			world_commit(w);
@@ -419,7 +419,7 @@ static void live(struct world *w, const char *name, uint64_t seed, int mode)
 static void test_batches(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed < 9; seed++) {
+	for (uint64_t seed = 1; seed < 6; seed++) {
 		struct world one, many, opened;
 		char names[3][32];
 
@@ -832,7 +832,7 @@ static void test_malloc_at_open(void **state)
 
 	(void)state;
 	fx_path(dir, "malloc.sqlite", path);
-	for (long n = 1, failed = 1; failed; n += n < 100 ? 1 : 1 + n / 40) {
+	for (long n = 1, failed = 1; failed; n += 1 + n / 12) {
 		struct projection *p = NULL;
 
 		assert_int_equal(projection_remove(path, &err), 0);
@@ -860,7 +860,7 @@ static void test_malloc_in_use(void **state)
 	assert_non_null(d);
 	fx_path(dir, "malloc.sqlite", path);
 	assert_int_equal(projection_remove(path, &err), 0);
-	for (bool failed = true; failed; n++) {
+	for (bool failed = true; failed; n += n < 40 ? 1 : 1 + n / 20) {
 		struct projection *p = open_good(path);
 		uint64_t before = projection_applied(p);
 		int r;
@@ -921,7 +921,7 @@ static int use(const char *path, struct pawl_error *err)
 
 static void test_damaged(void **state)
 {
-	static const uint8_t patterns[] = { 0x00, 0xff, 0x0d, 0x5a };
+	static const uint8_t patterns[] = { 0x00, 0x0d };
 	struct pawl_error err = { .code = PAWL_OK };
 	unsigned refused = 0, tried = 0;
 	struct world w;
@@ -951,10 +951,9 @@ static void test_damaged(void **state)
 					fail_msg("page %zu: %s", page / 4096, err.msg);
 			}
 			assert_int_equal(projection_remove(w.path, &err), 0);
-			if (i == 0)
-				assert_int_equal(use(w.path, &err), 0);
-			assert_int_equal(projection_remove(w.path, &err), 0);
 		}
+	assert_int_equal(use(w.path, &err), 0);
+	assert_int_equal(projection_remove(w.path, &err), 0);
 	assert_true(refused > tried / 4);
 	for (size_t cut = 1; cut < n; cut += 4001) {
 		fx_write(dir, "damaged.sqlite", good, cut, 0600);

@@ -196,7 +196,7 @@ static void test_every_malloc(void **state)
 	struct pawl_error err;
 
 	(void)state;
-	for (long n = 1, failed = 1; failed; n += 1 + n / 8) {
+	for (long n = 1, failed = 1; failed; n += 1 + n / 5) {
 		struct projection *p = NULL;
 		int r;
 
@@ -216,7 +216,7 @@ static void test_every_malloc(void **state)
 		assert_int_equal(rows(), r == 0 ? 5 : 3);
 		assert_false(is_there(fresh_path));
 	}
-	for (long n = 1, failed = 1; failed; n += n < 80 ? 1 : 1 + n / 20) { /* the last steps */
+	for (long n = 1, failed = 1; failed; n += 1 + n / 10) { /* the last steps */
 		struct projection *p;
 		int r;
 
