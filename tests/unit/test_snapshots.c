@@ -366,12 +366,28 @@ static void test_every_malloc(void **state)
 	assert_true(n > 10);
 }
 
+static void test_no_memory_for_a_part(void **state)
+{
+	struct projection_snapshot s[4];
+	struct pawl_error err;
+
+	(void)state;
+	assert_int_equal(projection_begin(p, &err), 0);
+	fail_malloc_after(1);
+	assert_int_equal(projection_snapshot_begin(p, 1, &err), PAWL_E_NOMEM);
+	assert_true(fail_malloc_stop());
+	assert_int_equal(projection_snapshot_add(p, "x", 1, &err), PAWL_E_USAGE);
+	projection_rollback(p);
+	assert_int_equal(store(1, 10, 10, &err), 0);
+	assert_int_equal(list(s), 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fresh, end)
 	static const struct CMUnitTest tests[] = {
 		T(test_round_trip), T(test_visitor_stops), T(test_two_are_kept), T(test_order_of_calls), T(test_edited),
-		T(test_damaged),    T(test_full),	   T(test_every_malloc),
+		T(test_damaged),    T(test_full),	   T(test_every_malloc), T(test_no_memory_for_a_part),
 	};
 
 	return cmocka_run_group_tests(tests, setup, projection_teardown);
