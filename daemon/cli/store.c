@@ -68,19 +68,23 @@ struct rebuild {
 	struct buf last; /* the newest note: its signature is checked at the end */
 	uint64_t entries;
 	struct str origin; /* of the key's name */
-	time_t shown;
+	int64_t shown_ns;
 };
 
+/* A line a second. */
 static void progress(struct rebuild *rb, uint64_t seq)
 {
-	struct timespec now;
+	struct timespec t;
+	int64_t now;
 
-	if (seq % 1024 || clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+	if (seq % 1024 || clock_gettime(CLOCK_MONOTONIC, &t) != 0)
 		return;
-	if (rb->shown && now.tv_sec > rb->shown)
+	now = (int64_t)t.tv_sec * NS_PER_SEC + t.tv_nsec;
+	if (seq && now - rb->shown_ns < NS_PER_SEC)
+		return;
+	rb->shown_ns = now;
+	if (seq)
 		(void)fprintf(stderr, "pawl store: %llu entries read\n", (unsigned long long)seq);
-	if (now.tv_sec > rb->shown)
-		rb->shown = now.tv_sec;
 }
 
 static int take(struct rebuild *rb, const struct entry *e, struct pawl_error *err)
