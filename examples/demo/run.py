@@ -2,8 +2,8 @@
 
 What it shows: calls allowed, held for review and denied, with reason and number; money spent to its limit; pawld killed with SIGKILL in
 the middle of a call and nothing lost or given back; a tool denied because of what it uses; a write that waits for a person, resumed once
-and skipped once; rows edited in SQLite that change nothing; an API whose breaker opens and recovers; a child session on its parent's money; the signed log verified, and one flipped
-byte in a copy of it caught.
+and skipped once; rows edited in SQLite that change nothing; an API whose breaker opens and recovers; a child session on its
+parent's money; the signed log verified, every answer in it judged again, and one flipped byte in a copy of it caught.
 Leaves build/demo/{policy.yaml,state/,log/,entry.vkey} behind.
 """
 from __future__ import annotations
@@ -354,7 +354,10 @@ def demo(build: pathlib.Path) -> None:
     anchor = f"{receipt.log['seq']}:{hashlib.sha256(text.encode()).hexdigest()}"
     show(command(tool, "log", "verify", "--dir", str(DIR), "--at-least", anchor, want=VERIFY_OK))
 
-    head("10. One flipped byte in a copy of it")
+    head("10. Every answer judged again, from the log and the policy alone")
+    show(command(tool, "log", "replay", "--dir", str(DIR), "--policy", str(DIR / "policy.yaml")))
+
+    head("11. One flipped byte in a copy of it")
     COPY.mkdir(mode=0o700)
     shutil.copytree(DIR / "log", COPY / "log")
     shutil.copy(DIR / "entry.vkey", COPY / "entry.vkey")
