@@ -18,7 +18,15 @@
 #define RETRY_MS   5000	  /* a file that cannot be written is tried again */
 #define MEMORY_MS  100	  /* and memory that is not to be had */
 #define NICE	   10
-#define IDLE_MS	   15	  /* between slices of the old log, so that the judge keeps its share of the processor */
+#define GATHER_MS  5	  /* entries come in crowds: one waking for many */
+
+int64_t projector_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 void projector_ring(const struct projector *pj)
 {
@@ -64,6 +72,7 @@ static void apply(struct projector *pj, const struct entry *e)
 		(void)pthread_mutex_lock(&pj->lock);
 		pj->said.snapshot_at = (uint64_t)e->snapshot.at;
 		(void)pthread_mutex_unlock(&pj->lock);
+		snapshot_logged(pj, e);
 	}
 }
 
@@ -142,23 +151,24 @@ static void check_old(struct projector *pj)
 static void wait_for_work(struct projector *pj)
 {
 	struct timespec until;
+	int64_t ms;
 
 	while (!pj->in.head && pj->durable <= pj->next && !pj->stop && !pj->finish && !rows_behind(pj) && pj->read == pj->unread) {
-		if (!pj->retry) {
+		if (!pj->retry && !pj->in_tx) {
 			(void)pthread_cond_wait(&pj->wake, &pj->lock);
 			continue;
 		}
-		(void)clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += RETRY_MS / 1000;
+		ms = projector_ms() + (pj->in_tx ? COMMIT_MS : RETRY_MS);
+		until = (struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 		if (pthread_cond_timedwait(&pj->wake, &pj->lock, &until) != 0)
-			return; /* tried again: see work() */
+			return; /* committed, or tried again: see work() */
 	}
 }
 
 /* Under lock. false: all is done, and the thread is to end. */
 static bool take_work(struct projector *pj, struct pending_queue *list, uint64_t *ret_durable, bool *ret_finish)
 {
-	pj->said.rows = pj->rows;
+	pj->said.rows = pj->db ? projection_applied(pj->db) : pj->rows;
 	pj->said.unread = pj->unread - pj->read;
 	wait_for_work(pj);
 	if (pj->stop && !pj->in.head)
@@ -179,15 +189,16 @@ static void work(struct projector *pj, struct pending_queue *list, uint64_t dura
 		rows_open(pj);
 	follow(pj, list);
 	(void)follow_journal(pj, durable);
-	rows_commit(pj);
+	if (finish || rows_due(pj))
+		rows_commit(pj);
 	if (rows_behind(pj))
 		rows_catch_up(pj);
 	else if (pj->read < pj->unread && !finish)
 		check_old(pj);
 	if (snapshot_due(pj) || (finish && pj->next >= durable && durable && pj->db && pj->last_at + 1 < pj->next))
 		snapshot_store(pj);
-	if (!busy && !finish && (rows_behind(pj) || pj->read < pj->unread))
-		nap(IDLE_MS);
+	if (busy && !finish)
+		nap(GATHER_MS);
 }
 
 static void *projector_main(void *arg)
@@ -211,6 +222,7 @@ static void *projector_main(void *arg)
 		}
 	}
 	(void)pthread_mutex_unlock(&pj->lock);
+	rows_commit(pj);
 	return NULL;
 }
 

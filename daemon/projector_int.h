@@ -35,7 +35,9 @@ struct projector {
 	uint64_t next; /* state_next_seq(st) */
 	struct projection *db;
 	bool in_tx, retry, remake;
-	uint64_t rows;	       /* as far as SQLite's rows go */
+	int64_t tx_since_ms;   /* CLOCK_MONOTONIC */
+	uint32_t tx_n;	       /* rows of entries in the transaction */
+	uint64_t rows;	       /* as far as SQLite's rows go, with those of the transaction */
 	uint64_t last_at;      /* of the newest snapshot stored or given up */
 	uint64_t last_bytes;
 	uint64_t read, unread; /* the old part: entries below `read` are checked */
@@ -51,6 +53,9 @@ int projector_parse(uint64_t seq, struct str note, struct entry_parsed *ret, str
 void rows_open(struct projector *pj);
 void rows_put(struct projector *pj, const struct entry *e); /* the entry that was applied just now; rows that have fallen behind leave it */
 void rows_commit(struct projector *pj);
+bool rows_due(const struct projector *pj); /* the transaction is large or old enough */
+#define COMMIT_MS 100
+int64_t projector_ms(void);
 void rows_catch_up(struct projector *pj); /* a slice of those that were missed */
 static inline bool rows_behind(const struct projector *pj)
 {
@@ -58,5 +63,6 @@ static inline bool rows_behind(const struct projector *pj)
 }
 bool snapshot_due(const struct projector *pj);
 void snapshot_store(struct projector *pj);
+void snapshot_logged(struct projector *pj, const struct entry *e);
 void snapshots_forget(struct projector *pj); /* the next start is to read it all, and to see for itself */
 #endif

@@ -63,10 +63,12 @@ void rows_open(struct projector *pj)
 
 static bool rows_begin(struct projector *pj, struct pawl_error *err)
 {
-	if (!pj->in_tx && projection_begin(pj->db, err) < 0)
-		return false;
-	pj->in_tx = true;
-	return true;
+	if (pj->in_tx)
+		return true;
+	pj->in_tx = projection_begin(pj->db, err) == 0;
+	pj->tx_since_ms = projector_ms();
+	pj->tx_n = 0;
+	return pj->in_tx;
 }
 
 /* Rows that have fallen behind leave it to rows_catch_up(). */
@@ -76,10 +78,17 @@ void rows_put(struct projector *pj, const struct entry *e)
 
 	if (!pj->db || pj->rows != e->seq)
 		return;
-	if (rows_begin(pj, &err) && projection_entry(pj->db, e, &err) == 0)
-		pj->rows = e->seq + 1;
-	else
+	if (!rows_begin(pj, &err) || projection_entry(pj->db, e, &err) < 0) {
 		rows_failed(pj, &err);
+		return;
+	}
+	pj->rows = e->seq + 1;
+	pj->tx_n++;
+}
+
+bool rows_due(const struct projector *pj)
+{
+	return pj->in_tx && (pj->tx_n >= SLICE || projector_ms() - pj->tx_since_ms >= COMMIT_MS);
 }
 
 /* The ledgers' rows are taken from the state, when that stands where the rows do. */
@@ -174,6 +183,21 @@ void snapshot_store(struct projector *pj)
 	pj->has_stored = true;
 	(void)pthread_mutex_unlock(&pj->lock);
 	projector_ring(pj);
+}
+
+/* Rows that are behind come to this entry much later, and a start must not have to wait for them. */
+void snapshot_logged(struct projector *pj, const struct entry *e)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	int r;
+
+	if (!pj->db || pj->rows == e->seq)
+		return;
+	r = rows_begin(pj, &err) ? projection_snapshot_logged(pj->db, (uint64_t)e->snapshot.at, e->seq, &err) : (int)err.code;
+	if (r < 0 && r != PAWL_E_LIMIT)
+		rows_failed(pj, &err);
+	else
+		rows_commit(pj);
 }
 
 /* Every so many entries, and never more bytes of snapshots than of log: an entry has a kilobyte or so. */
