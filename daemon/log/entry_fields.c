@@ -1,103 +1,8 @@
-/* daemon/log/entry_fields.c - the rows: every field of every kind, sorted by name. docs/audit-format.md tells the same
- * in words; the enums' words are in entry_names.c. Owns constant tables only. */
-#include "daemon/log/entry_fields.h"
-
-#define FIELD(name, type_, when_, off_)                                                                       \
-	.key = "\"" name "\":", .key_n = sizeof("\"" name "\":") - 1, .type = FIELD_##type_, .when = (when_), \
-	.off = (off_)
-#define E(member) offsetof(struct entry, member)
-#define FIELDS(list)                   \
-	&(const struct fields)         \
-	{                              \
-		(list), PAWL_LEN(list) \
-	}
+/* daemon/log/entry_fields.c - the rows: every field of every kind, sorted by name; those of entries about pawld itself are in
+ * entry_fields_daemon.c. docs/audit-format.md tells the same in words; the enums' words are in entry_names.c. Owns constant tables only. */
+#include "daemon/log/entry_rows.h"
 
 _Static_assert(sizeof(struct entry) < UINT16_MAX, "offsets have 16 bits");
-
-#define ENDS_KIND                                                               \
-	{                                                                       \
-		FIELD("kind", NAME, ALWAYS, E(kind)), .more = &entry_kind_names \
-	}
-#define ENDS_NOW                                   \
-	{                                          \
-		FIELD("now", TIME, ALWAYS, E(now)) \
-	}
-#define ENDS_WALL                                    \
-	{                                            \
-		FIELD("wall", TIME, ALWAYS, E(wall)) \
-	}
-
-/* ---- start, stop, policy ---- */
-#define R(member) offsetof(struct budget_row, member)
-static const struct field budget_rows[] = {
-	{ FIELD("from", TEXT, WHEN_SET, R(from)) },
-	{ FIELD("id", TEXT, ALWAYS, R(id)) },
-	{ FIELD("life", BOOL, WHEN_SET, R(life)) },
-	{ FIELD("like", HEX, ALWAYS, R(like)), .arg = 16 },
-	{ FIELD("limit", AMOUNT, ALWAYS, R(limit)), .unit = R(unit) },
-	{ FIELD("per_tool", BOOL, WHEN_SET, R(per_tool)) },
-	{ FIELD("scope", NAME, ALWAYS, R(scope)), .more = &entry_scope_names },
-	{ FIELD("unit", UNIT, ALWAYS, R(unit)) },
-	{ FIELD("windowed", BOOL, WHEN_SET, R(windowed)) },
-};
-static const struct field change_item = { FIELD("", TEXT, ALWAYS, 0) };
-/* o: the struct entry_budgets */
-#define BUDGETS(o)                                                                                           \
-	{                                                                                                    \
-		FIELD("budgets", LIST, WHEN_SET, E(o.rows)), .more = &(const struct list)                    \
-		{                                                                                            \
-			.fields = { budget_rows, PAWL_LEN(budget_rows) }, .size = sizeof(struct budget_row), \
-			.max = PAWL_MAX_BUDGETS, .count = E(o.n)                                             \
-		}                                                                                            \
-	}
-#define CHANGES(o)                                                                                 \
-	{                                                                                          \
-		FIELD("changes", LIST, WHEN_SET, E(o.changes)), .more = &(const struct list)       \
-		{                                                                                  \
-			.item = &change_item, .size = sizeof(struct str), .max = PAWL_MAX_CHANGES, \
-			.count = E(o.n_changes), .block = 1                                        \
-		}                                                                                  \
-	}
-#define NO_BUDGETS(o)                                          \
-	{                                                      \
-		FIELD("no_budgets", BOOL, WHEN_SET, E(o.none)) \
-	}
-static const struct field start_policy_rows[] = {
-	{ FIELD("hash", TEXT, ALWAYS, E(start.policy_hash)) },
-	{ FIELD("name", TEXT, ALWAYS, E(start.policy_name)) },
-};
-static const struct field start_rows[] = {
-	BUDGETS(start.budgets),
-	CHANGES(start.budgets),
-	{ FIELD("default", TEXT, ALWAYS, E(start.fallback)) },
-	{ FIELD("judge", INT, ALWAYS, E(start.judge)) },
-	ENDS_KIND,
-	{ FIELD("mode", TEXT, ALWAYS, E(start.mode)) },
-	NO_BUDGETS(start.budgets),
-	ENDS_NOW,
-	{ FIELD("policy", OBJECT, ALWAYS, 0), .more = FIELDS(start_policy_rows) },
-	{ FIELD("probes", JSON, ALWAYS, E(start.probes_text)) },
-	{ FIELD("version", TEXT, ALWAYS, E(start.version)) },
-	ENDS_WALL,
-};
-static const struct field stop_rows[] = {
-	ENDS_KIND, ENDS_NOW, ENDS_WALL, { FIELD("why", TEXT, ALWAYS, E(stop.why)) },
-};
-static const struct field policy_rows[] = {
-	BUDGETS(policy.budgets), CHANGES(policy.budgets),
-	{ FIELD("hash", TEXT, WHEN_SET, E(policy.hash)) },
-	{ FIELD("key", TEXT, WHEN_SET, E(policy.key)) }, ENDS_KIND,
-	{ FIELD("loaded", BOOL, ALWAYS, E(policy.loaded)) },
-	{ FIELD("message", TEXT, WHEN_SET, E(policy.message)) },
-	{ FIELD("mode", TEXT, WHEN_SET, E(policy.mode)) },
-	{ FIELD("name", TEXT, WHEN_SET, E(policy.name)) },
-	NO_BUDGETS(policy.budgets), ENDS_NOW,
-	{ FIELD("operator", TEXT, WHEN_SET, E(policy.operator)) },
-	{ FIELD("reason", TEXT, WHEN_SET, E(policy.reason)) },
-	{ FIELD("signature", HEX, WHEN_FLAG, E(policy.signature)), .flag = E(policy.ordered), .arg = 64 },
-	{ FIELD("signed", HEX, WHEN_FLAG, E(policy.signed_hash)), .flag = E(policy.ordered), .arg = 32 },
-	ENDS_WALL,
-};
 
 /* ---- session ---- */
 static const struct field session_limit_rows[] = {
@@ -378,17 +283,11 @@ static const struct field torn_rows[] = {
 	{ FIELD("bytes", INT, ALWAYS, E(loss.bytes)) }, ENDS_KIND, ENDS_NOW, ENDS_WALL, ENDS_WHAT,
 };
 
-/* ---- timeout, throttle ---- */
+/* ---- timeout ---- */
 static const struct field timeout_rows[] = {
 	{ FIELD("card", ID, ALWAYS, E(timeout.card)), .arg = 'r' },       ENDS_KIND, ENDS_NOW,
 	{ FIELD("session", ID, ALWAYS, E(timeout.session)), .arg = 's' },
 	{ FIELD("waiter", BOOL, WHEN_SET, E(timeout.waiter)) },		 ENDS_WALL,
-};
-static const struct field throttle_rows[] = {
-	{ FIELD("agent", TEXT, ALWAYS, E(throttle.agent)) },
-	{ FIELD("count", INT, ALWAYS, E(throttle.count)) }, ENDS_KIND, ENDS_NOW,
-	{ FIELD("session", ID, WHEN_SET, E(throttle.session)), .arg = 's' },
-	ENDS_WALL,
 };
 
 /* ---- what people do ---- */
@@ -439,26 +338,10 @@ static const struct field reset_rows[] = {
 	{ FIELD("signed", HEX, ALWAYS, E(breaker.signed_hash)), .arg = 32 },
 	ENDS_WALL,
 };
-static const struct field key_rows[] = {
-	{ FIELD("enrolled", BOOL, ALWAYS, E(key.enrolled)) },
-	{ FIELD("key", TEXT, ALWAYS, E(key.key)) },
-	ENDS_KIND, ENDS_NOW,
-	{ FIELD("operator", TEXT, ALWAYS, E(key.operator)) },
-	ENDS_WALL,
-};
 
-static const struct field snapshot_rows[] = {
-	{ FIELD("at", INT, ALWAYS, E(snapshot.at)) },
-	{ FIELD("bytes", INT, ALWAYS, E(snapshot.bytes)) },
-	ENDS_KIND,
-	ENDS_NOW,
-	{ FIELD("sha256", HEX, ALWAYS, E(snapshot.sha256)), .arg = 32 },
-	ENDS_WALL,
-};
-
-#define SHAPE(rows, kind, sub, mark)                  \
-	{                                             \
-		rows, PAWL_LEN(rows), kind, sub, mark \
+#define SHAPE(rows, kind, sub, mark)            \
+	{                                       \
+		FIELDS(rows), kind, sub, mark   \
 	}
 const struct shape entry_shapes[] = {
 	SHAPE(decision_rows, ENTRY_DECISION, 0, NULL), /* the most frequent first */
@@ -473,16 +356,16 @@ const struct shape entry_shapes[] = {
 	SHAPE(resolve_rows, ENTRY_RESOLVE, RESOLVE_ABORT, "\"action\":\"abort\""),
 	SHAPE(card_close_rows, ENTRY_RESOLVE, RESOLVE_CLOSE, "\"action\":\"close\""),
 	SHAPE(reset_rows, ENTRY_BREAKER, 0, NULL),
-	SHAPE(key_rows, ENTRY_KEY, 0, NULL),
+	{ &entry_key_fields, ENTRY_KEY, 0, NULL },
 	SHAPE(expired_rows, ENTRY_LOSS, LOSS_RESERVATION_EXPIRED, "\"what\":\"reservation_expired\""),
 	SHAPE(late_rows, ENTRY_LOSS, LOSS_LATE_SETTLE, "\"what\":\"late_settle\""),
 	SHAPE(torn_rows, ENTRY_LOSS, LOSS_TORN_TAIL, "\"what\":\"torn_tail\""),
 	SHAPE(timeout_rows, ENTRY_TIMEOUT, 0, NULL),
-	SHAPE(throttle_rows, ENTRY_THROTTLE, 0, NULL),
-	SHAPE(policy_rows, ENTRY_POLICY, 0, NULL),
-	SHAPE(start_rows, ENTRY_START, 0, NULL),
-	SHAPE(stop_rows, ENTRY_STOP, 0, NULL),
-	SHAPE(snapshot_rows, ENTRY_SNAPSHOT, 0, NULL),
+	{ &entry_throttle_fields, ENTRY_THROTTLE, 0, NULL },
+	{ &entry_policy_fields, ENTRY_POLICY, 0, NULL },
+	{ &entry_start_fields, ENTRY_START, 0, NULL },
+	{ &entry_stop_fields, ENTRY_STOP, 0, NULL },
+	{ &entry_snapshot_fields, ENTRY_SNAPSHOT, 0, NULL },
 };
 _Static_assert(PAWL_LEN(decision_rows) <= 64 && PAWL_LEN(late_rows) <= 64, "the reader has a bit a row");
 const size_t entry_n_shapes = PAWL_LEN(entry_shapes);

@@ -72,8 +72,7 @@ extern const struct names entry_mode_names, entry_answer_names, entry_reason_nam
 
 /* One layout of an entry: a kind, and for three kinds what `action` or `what` says. */
 struct shape {
-	const struct field *rows;
-	size_t n;
+	const struct fields *fields;
 	enum entry_kind kind;
 	unsigned sub;     /* the action, answer or loss, else 0 */
 	const char *mark; /* `"what":"late_settle"`: how a body shows it; NULL = the kind alone tells */

@@ -266,7 +266,7 @@ static int read_line(struct reader *r, size_t n)
 		e->settle.duration_ns = -1;
 	if (s->kind == ENTRY_LOSS)
 		e->loss.late.duration_ns = -1;
-	got = read_fields(r, &(struct fields){ s->rows, s->n }, (char *)e);
+	got = read_fields(r, s->fields, (char *)e);
 	if (got < 0)
 		return got;
 	r->where = "the end";

@@ -227,7 +227,7 @@ void entry_render(const struct entry *e, struct buf *out)
 		out->failed = true;
 		return;
 	}
-	render_fields(&w, &(struct fields){ s->rows, s->n }, (const char *)e, out);
+	render_fields(&w, s->fields, (const char *)e, out);
 	if (out->n - from > PAWL_MAX_BODY)
 		out->failed = true;
 }
