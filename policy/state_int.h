@@ -23,7 +23,7 @@ struct index { /* open addressing over handles; the rows hold the keys; grown by
 
 struct text { /* interned bytes; a struct str in a row points at p */
 	uint64_t hash;
-	struct text *next_loose; /* made by state_room(), not yet used by any row */
+	struct text *next_loose; /* what state_room() has reserved stays until the entry is applied */
 	uint32_t refs, n, handle;
 	bool loose;
 	char p[];

@@ -209,13 +209,24 @@ static struct text *text_find(const struct state *st, struct str s, uint64_t has
 	return NULL;
 }
 
+/* Until the entry is applied, which may well give up the last row that has it before it makes the next. */
+static bool keep_loose(struct state *st, struct text *t)
+{
+	if (!t->loose) {
+		t->loose = true;
+		t->next_loose = st->loose;
+		st->loose = t;
+	}
+	return true;
+}
+
 bool text_reserve(struct state *st, struct str s)
 {
 	uint64_t hash = text_hash(st, s);
-	struct text *t;
+	struct text *t = s.n ? text_find(st, s, hash) : NULL;
 
-	if (!s.n || text_find(st, s, hash))
-		return true;
+	if (!s.n || t)
+		return !t || keep_loose(st, t);
 	if (s.n > UINT32_MAX || !pool_reserve(&st->texts, 1) || !index_reserve(st, &st->by_text, 1, text_row_hash))
 		return false;
 	t = malloc(sizeof(*t) + s.n);
@@ -223,14 +234,11 @@ bool text_reserve(struct state *st, struct str s)
 		return false;
 	*t = (struct text){ .hash = hash,
 			    .n = (uint32_t)s.n,
-			    .handle = pool_take(&st->texts),
-			    .next_loose = st->loose,
-			    .loose = true };
+			    .handle = pool_take(&st->texts) };
 	memcpy(t->p, s.p, s.n);
 	text_at(st, t->handle)->t = t;
 	index_put(&st->by_text, hash, t->handle);
-	st->loose = t;
-	return true;
+	return keep_loose(st, t);
 }
 
 struct str text_ref(struct state *st, struct str s)
