@@ -231,9 +231,12 @@ static enum rejudged_as again_resolve(const struct again *a)
 
 static enum rejudged_as again_breaker(const struct again *a)
 {
+	struct breaker_row key = a->was->breaker.row;
+
+	key.would = false; /* a person names a breaker; which mode's row is found says the state */
 	if (overdue(a))
 		return REJUDGED_NEVER;
-	if (!breaker_reset(a->st, &a->was->breaker.row, a->was->now, &a->ret->e.breaker.row))
+	if (!breaker_reset(a->st, &key, a->was->now, &a->ret->e.breaker.row))
 		return say(a, REJUDGED_NEVER, "no breaker of this name has counted anything there");
 	return REJUDGED_MADE;
 }
@@ -243,6 +246,14 @@ static enum rejudged_as again_breaker(const struct again *a)
 static const char *verdict_word(enum verdict v)
 {
 	return v == VERDICT_ALLOW ? "allow" : v == VERDICT_REVIEW ? "review" : "deny";
+}
+
+/* Policy entries from before there was shadow mode say no mode: enforce was in force and stays so. Of anything else that has to be said. */
+static struct str mode_again(const struct policy *pol, const struct state *st, const struct entry_policy *was)
+{
+	bool older = was->mode.n == 0 && pol->mode == MODE_ENFORCE && state_mode(st) == MODE_ENFORCE;
+
+	return older ? STR_NONE : policy_mode_word(pol->mode);
 }
 
 static enum rejudged_as again_start(const struct again *a)
@@ -265,6 +276,7 @@ static enum rejudged_as again_policy(const struct again *a)
 
 	now->name = a->pol->name;
 	if (!now->loaded) { /* a refused file: why it was is not known here, that nothing changes is */
+		now->mode = STR_NONE;
 		now->budgets = (struct entry_budgets){ .none = false };
 		return REJUDGED_MADE;
 	}
@@ -273,7 +285,7 @@ static enum rejudged_as again_policy(const struct again *a)
 	if (!a->before)
 		return say(a, REJUDGED_LACKS, "the policy before it was not given");
 	policy_diff(a->before, a->st, a->pol, &a->ret->diff);
-	now->mode = policy_mode_word(a->pol->mode);
+	now->mode = mode_again(a->pol, a->st, &a->was->policy);
 	now->budgets = a->ret->diff.budgets;
 	return REJUDGED_MADE;
 }
@@ -283,7 +295,7 @@ void rejudge_policy_told(const struct policy *pol, const struct state *st, const
 	ret->e = *logged;
 	policy_diff(NULL, st, pol, &ret->diff);
 	ret->e.policy.name = pol->name;
-	ret->e.policy.mode = policy_mode_word(pol->mode);
+	ret->e.policy.mode = mode_again(pol, st, &logged->policy);
 	ret->e.policy.budgets = ret->diff.budgets;
 }
 

@@ -70,7 +70,7 @@ static void start(struct log *l)
 
 	(void)sodium_bin2hex(hex, sizeof(hex), l->pol->hash, 32);
 	policy_diff(NULL, l->st, l->pol, &diff);
-	e.start = (struct entry_start){ .version = STR("0"), .policy_name = l->pol->name, .policy_hash = { hex, 64 }, .mode = STR("enforce"),
+	e.start = (struct entry_start){ .version = STR("0"), .policy_name = l->pol->name, .policy_hash = { hex, 64 }, .mode = policy_mode_word(l->pol->mode),
 					.fallback = STR("deny"), .judge = PAWL_JUDGE_VERSION, .probes_text = STR("{}"), .budgets = diff.budgets };
 	(void)put(l, &e);
 }
@@ -96,6 +96,7 @@ struct asks {
 	struct call_limits limits;
 	uint64_t claim;
 	const char *call; /* NULL: a new id */
+	enum verdict would; /* in shadow mode; `code` is then that verdict's */
 };
 
 static uint64_t ask(struct log *l, struct asks a, enum verdict want, enum reason_code code)
@@ -120,8 +121,9 @@ static uint64_t ask(struct log *l, struct asks a, enum verdict want, enum reason
 		judge_claim(l->pol, l->st, &f, a.claim, l->now, &j);
 	else
 		judge(l->pol, l->st, &f, l->now, &j);
-	if (j.answer != want || j.why.code != code || j.replay)
-		fail_msg("entry %llu: %s, %s", (unsigned long long)l->n, verdict_name(j.answer), reason_name(j.why.code));
+	if (j.answer != want || j.would != a.would || (j.would ? j.would_why.code : j.why.code) != code || j.replay)
+		fail_msg("entry %llu: %s, %s, would %d %s", (unsigned long long)l->n, verdict_name(j.answer), reason_name(j.why.code), j.would,
+			 reason_name(j.would_why.code));
 	entry_from_judgement(l->pol, &rq, &f, &j, l->now, l->now + 1, l->n, &e);
 	seq = put(l, &e);
 	json_free(args);
@@ -184,7 +186,8 @@ static void reload(struct log *l, const struct policy *old)
 
 	(void)sodium_bin2hex(hex, sizeof(hex), l->pol->hash, 32);
 	policy_diff(old, l->st, l->pol, &diff);
-	e.policy = (struct entry_policy){ .loaded = true, .name = l->pol->name, .hash = { hex, 64 }, .budgets = diff.budgets };
+	e.policy = (struct entry_policy){ .loaded = true, .name = l->pol->name, .hash = { hex, 64 }, .mode = policy_mode_word(l->pol->mode),
+					.budgets = diff.budgets };
 	(void)put(l, &e);
 }
 
@@ -257,13 +260,11 @@ static void log_done(struct log *l)
 
 /* ---- judging it again ---- */
 
-/* The bodies of l, `from` replaced by `to` in entry `at`; pol is handed over. 0, or where it stopped. */
-static int judge_log(const struct log *l, uint64_t at, const char *from, const char *to, struct policy *pol, struct rejudging *rj, struct pawl_error *err)
+/* The bodies of l, `from` replaced by `to` in entry `at`. 0, or where it stopped. */
+static int judge_bodies(const struct log *l, uint64_t at, const char *from, const char *to, struct rejudging *rj, struct pawl_error *err)
 {
-	int r = rejudging_init(rj, err);
+	int r = 0;
 
-	if (pol)
-		assert_int_equal(rejudging_policy(rj, pol, "again.yaml", err), 0);
 	for (uint64_t i = 0; i < l->n && r == 0; i++) {
 		struct buf body = BUF_MAX(PAWL_MAX_BODY);
 		const char *hit = from && i == at ? strstr(l->bodies[i], from) : NULL;
@@ -281,6 +282,15 @@ static int judge_log(const struct log *l, uint64_t at, const char *from, const c
 		buf_done(&body);
 	}
 	return r;
+}
+
+/* pol is handed over; NULL: none is given. */
+static int judge_log(const struct log *l, uint64_t at, const char *from, const char *to, struct policy *pol, struct rejudging *rj, struct pawl_error *err)
+{
+	assert_int_equal(rejudging_init(rj, err), 0);
+	if (pol)
+		assert_int_equal(rejudging_policy(rj, pol, "again.yaml", err), 0);
+	return judge_bodies(l, at, from, to, rj, err);
 }
 
 static void test_whole(void **state)
@@ -304,13 +314,14 @@ static void test_whole(void **state)
 
 /* One thing in one entry is not what was written. `field`: among those that are told. More than one may differ, for what follows was judged
  * in a state that this entry did not make. */
-static const struct {
+struct lie {
 	const char *name;
 	uint64_t at;
 	const char *from, *to, *field;
 	bool contradicts; /* and the state does not take it */
 	bool more;	  /* others may differ too */
-} doctored[] = {
+};
+static const struct lie doctored[] = {
 	{ "the message", FORBIDDEN, "rule never denies", "rule never allows", "\"reason.message\"", false, false },
 	{ "the code", STUCK, "\"code\":\"sticky_denial\"", "\"code\":\"default\"", "\"reason.code\"", false, false },
 	{ "a rule that always matches is hidden", GUARDED, "\"rules\":{\"allow\":\"ok\"},", "", "\"rules\"", false, false },
@@ -319,7 +330,10 @@ static const struct {
 	{ "it stays less far", TOO_BIG, "\"how\":\"tree\"", "\"how\":\"session\"", "\"sticks.0.how\"", false, false },
 	{ "a deny becomes an allow", WEB_3, "\"verdict\":\"deny\"", "\"verdict\":\"allow\"", "\"verdict\"", true, false },
 	{ "a review becomes a deny", LOOSER, "\"verdict\":\"review\"", "\"verdict\":\"deny\"", "\"verdict\"", true, false },
-	{ "less than the fixed price", GUARDED, "\"facts\":{\"money\":\"0.5\"", "\"facts\":{\"money\":\"0.4\"", "\"facts.money\"", false, false },
+	{ "less than the fixed price", GUARDED, "\"facts\":{\"money\":\"0.5\"", "\"facts\":{\"money\":\"0.4\"", "\"facts.money\"", true, false },
+	{ "no fixed price", GUARDED, "\"price\":\"0.5\",", "", "\"price\"", false, false },
+	{ "a yes that stays", CLAIMED, "\"ends_cards\":true,", "", "\"ends_cards\"", false, true },
+	{ "judged in shadow mode", FORBIDDEN, "\"session\":\"s_1\",", "\"session\":\"s_1\",\"shadow\":true,", "\"shadow\"", true, false },
 	{ "less is reserved", GUARDED, "{\"amount\":\"0.5\",\"budget\":\"run\"", "{\"amount\":\"0.4\",\"budget\":\"run\"", "\"draws.0.amount\"", true, true },
 	{ "a limit", GUARDED, "\"limit\":\"2\"", "\"limit\":\"3\"", "\"draws.0.limit\"", false, false },
 	{ "the lease", GUARDED, "\"lease\":\"20m\"", "\"lease\":\"19m\"", "\"lease_until\"", false, false },
@@ -341,15 +355,16 @@ static const struct {
 	{ "a budget's limit in force", 0, "\"limit\":\"2\"", "\"limit\":\"1\"", "\"budgets.0.limit\"", false, false },
 };
 
-static void check_found(const struct rejudging *rj, size_t i)
+static void check_found(const struct rejudging *rj, const struct lie *lie, int r, const struct pawl_error *err)
 {
 	char first[32];
 
-	(void)snprintf(first, sizeof(first), "{\"entry\":%llu,", (unsigned long long)doctored[i].at);
-	if (rj->differ == 0 || (rj->differ > 1 && !doctored[i].more) || rj->skipped || rj->shown.n < strlen(first) ||
-	    memcmp(rj->shown.p, first, strlen(first)) != 0 ||
-	    !memmem(rj->shown.p, rj->shown.n, doctored[i].field, strlen(doctored[i].field)))
-		fail_msg("%s: %llu differ, %llu skipped: %.*s", doctored[i].name, (unsigned long long)rj->differ, (unsigned long long)rj->skipped,
+	if (r != (lie->contradicts ? PAWL_E_TAMPERED : 0))
+		fail_msg("%s: %d %s: %.*s", lie->name, r, err->msg, STR_ARG(buf_str(&rj->shown)));
+	(void)snprintf(first, sizeof(first), "{\"entry\":%llu,", (unsigned long long)lie->at);
+	if (rj->differ == 0 || (rj->differ > 1 && !lie->more) || rj->skipped || rj->shown.n < strlen(first) ||
+	    memcmp(rj->shown.p, first, strlen(first)) != 0 || !memmem(rj->shown.p, rj->shown.n, lie->field, strlen(lie->field)))
+		fail_msg("%s: %llu differ, %llu skipped: %.*s", lie->name, (unsigned long long)rj->differ, (unsigned long long)rj->skipped,
 			 STR_ARG(buf_str(&rj->shown)));
 }
 
@@ -364,9 +379,7 @@ static void test_doctored(void **state)
 		struct rejudging rj;
 		int r = judge_log(&l, doctored[i].at, doctored[i].from, doctored[i].to, load(policy_text), &rj, &err);
 
-		if (r != (doctored[i].contradicts ? PAWL_E_TAMPERED : 0))
-			fail_msg("%s: %d %s", doctored[i].name, r, err.msg);
-		check_found(&rj, i);
+		check_found(&rj, &doctored[i], r, &err);
 		rejudging_done(&rj);
 	}
 	log_done(&l);
@@ -401,6 +414,149 @@ static void test_older(void **state)
 			fail_msg("%s: %.*s", older[i].name, STR_ARG(buf_str(&rj.shown)));
 		if (n && (rj.skips[0].why != SKIP_LACKS || !strstr(rj.skips[0].text, older[i].lacks) || rj.skips[0].first != older[i].at))
 			fail_msg("%s: %s", older[i].name, rj.skips[0].text);
+		rejudging_done(&rj);
+	}
+	log_done(&l);
+}
+
+/* ---- shadow mode ---- */
+
+/* The same policy, on trial. */
+static struct policy *load_shadow(void)
+{
+	char text[sizeof(policy_text) + 32];
+
+	(void)snprintf(text, sizeof(text), "pawl: 1\nmode: shadow\n%s", strchr(policy_text, '\n') + 1);
+	return load(text);
+}
+
+enum { S_FINE = 2, S_FORBIDDEN, S_TOO_BIG, S_STUCK, S_HELD, S_TOO_MUCH, S_WEB_1, S_WEB_1_FAILED, S_WEB_2, S_BROKEN, S_SHUT, S_RESET, S_SWITCH,
+       S_ENFORCED, S_FREE, S_ENTRIES };
+
+static void reset_web(struct log *l)
+{
+	const struct breaker_row key = { .id = STR("web"), .scope = SCOPE_COUNT };
+	struct entry e = blank(l, ENTRY_BREAKER);
+
+	e.breaker = (struct entry_breaker){ .operator = STR("ann"), .key = STR("k"), .reason = STR("mended") };
+	assert_true(breaker_reset(l->st, &key, l->now, &e.breaker.row));
+	(void)put(l, &e);
+}
+
+/* Each would-be answer once, then enforce. */
+static void write_shadow_log(struct log *l)
+{
+	struct policy *trial;
+
+	*l = (struct log){ .pol = load_shadow(), .now = 1000000 * SEC, .scratch = BUF_MAX(1 << 20) };
+	assert_int_equal(state_new(&l->st, NULL), 0);
+	start(l);
+	(void)open_one(l);
+	(void)ask(l, (struct asks){ .tool = "fixed" }, VERDICT_ALLOW, REASON_OK);
+	(void)ask(l, (struct asks){ .tool = "danger", .would = VERDICT_DENY }, VERDICT_ALLOW, REASON_RULE);
+	(void)ask(l, (struct asks){ .tool = "free", .args = "{\"n\":11}", .would = VERDICT_DENY }, VERDICT_ALLOW, REASON_RULE);
+	(void)ask(l, (struct asks){ .tool = "free", .args = "{\"n\":1}", .would = VERDICT_DENY }, VERDICT_ALLOW, REASON_STICKY_DENIAL);
+	(void)ask(l, (struct asks){ .tool = "held", .would = VERDICT_REVIEW }, VERDICT_ALLOW, REASON_RULE);
+	(void)ask(l, (struct asks){ .tool = "fixed", .money = "3", .args = "{\"x\":1}", .would = VERDICT_REVIEW }, VERDICT_ALLOW, REASON_BUDGET);
+	(void)ask(l, (struct asks){ .tool = "web.a" }, VERDICT_ALLOW, REASON_OK);
+	settle(l, S_WEB_1, OUTCOME_ERROR, -1);
+	(void)ask(l, (struct asks){ .tool = "web.a" }, VERDICT_ALLOW, REASON_OK);
+	settle(l, S_WEB_2, OUTCOME_ERROR, -1);
+	(void)ask(l, (struct asks){ .tool = "web.b", .would = VERDICT_DENY }, VERDICT_ALLOW, REASON_BREAKER_OPEN);
+	reset_web(l);
+	trial = l->pol;
+	l->pol = load(policy_text);
+	reload(l, trial);
+	policy_free(trial);
+	(void)ask(l, (struct asks){ .tool = "danger", .args = "{\"x\":1}" }, VERDICT_DENY, REASON_RULE);
+	(void)ask(l, (struct asks){ .tool = "free", .args = "{\"n\":2}" }, VERDICT_ALLOW, REASON_OK);
+	assert_int_equal(l->n, S_ENTRIES);
+}
+
+static int judge_shadow_log(const struct log *l, const struct lie *lie, struct rejudging *rj, struct pawl_error *err)
+{
+	assert_int_equal(rejudging_init(rj, err), 0);
+	assert_int_equal(rejudging_policy(rj, load_shadow(), "shadow.yaml", err), 0);
+	assert_int_equal(rejudging_policy(rj, load(policy_text), "enforce.yaml", err), 0);
+	return judge_bodies(l, lie->at, lie->from, lie->to, rj, err);
+}
+
+#define FORBIDDEN_WOULD ",\"would\":{\"reason\":{\"code\":\"rule\",\"message\":\"rule never denies danger\",\"rule\":\"never\"},\"verdict\":\"deny\"}}"
+#define NEVER_STICKS	",\"sticks\":[{\"how\":\"session\",\"rule\":\"never\",\"tool\":\"danger\"}]"
+#define SWITCH_TOLD	"\"tightened: mode shadow -> enforce: what shadow mode remembered is cleared\""
+
+static const struct lie shadow_lies[] = {
+	{ "a would-be review is hidden", S_HELD,
+	  ",\"would\":{\"reason\":{\"code\":\"rule\",\"message\":\"rule ask asks a person about held\",\"rule\":\"ask\"},\"verdict\":\"review\"}}", "}",
+	  "\"would\"", false, false },
+	{ "a would-be denial is hidden, what stays of it is not", S_FORBIDDEN, FORBIDDEN_WOULD, "}", "\"would\"", true, false },
+	{ "what stays of it is hidden", S_FORBIDDEN, NEVER_STICKS, "", "\"sticks\"", false, false },
+	{ "the call that was fine would have been denied", S_FINE, "00001Z\"}", "00001Z\"" FORBIDDEN_WOULD, "\"would\"", false, false },
+	{ "it would have been denied, and not asked about", S_TOO_MUCH, "\"verdict\":\"review\"}}", "\"verdict\":\"deny\"}}", "\"would.verdict\"", false, false },
+	{ "for another reason", S_SHUT, "\"code\":\"breaker_open\"", "\"code\":\"default\"", "\"would.reason.code\"", false, false },
+	{ "by another rule", S_STUCK, "\"rule\":\"big\"", "\"rule\":\"never\"", "\"would.reason.rule\"", false, false },
+	{ "with another number", S_TOO_MUCH, "\"counter\":\"0.5\"", "\"counter\":\"0.4\"", "\"would.reason.counter\"", false, false },
+	{ "it would stay less far", S_TOO_BIG, "\"how\":\"tree\"", "\"how\":\"session\"", "\"sticks.0.how\"", false, false },
+	{ "its rule is hidden", S_TOO_BIG, "\"deny\":\"big\"", "\"deny\":\"never\"", "\"rules.deny\"", false, false },
+	{ "it was denied after all", S_STUCK, "\"verdict\":\"allow\"", "\"verdict\":\"deny\"", "\"verdict\"", true, false },
+	{ "the mode is hidden", S_FINE, "\"shadow\":true,", "", "\"shadow\"", true, false },
+	{ "less is held of a call over the limit", S_TOO_MUCH, "{\"amount\":\"3\"", "{\"amount\":\"2\"", "\"draws.0.amount\"", false, true },
+	{ "the breaker that would open is one that binds", S_BROKEN, ",\"would\":true}", "}", "\"breakers.0.would\"", false, true },
+	{ "and a person's reset reached it", S_RESET, ",\"would\":true}", "}", "\"breaker.would\"", false, true },
+	{ "it started under enforce", 0, "\"mode\":\"shadow\"", "\"mode\":\"enforce\"", "\"mode\"", true, true },
+	{ "the switch says no mode", S_SWITCH, "\"mode\":\"enforce\",", "", "\"mode\"", true, true },
+	{ "the switch is not told", S_SWITCH, "\"changes\":[" SWITCH_TOLD "],", "", "\"changes\"", false, true },
+	{ "still in shadow mode", S_ENFORCED, "\"session\":\"s_1\",", "\"session\":\"s_1\",\"shadow\":true,", "\"shadow\"", true, false },
+};
+
+static void test_shadow(void **state)
+{
+	static const struct lie none = { .name = "none" };
+	struct pawl_error err = { .code = PAWL_OK };
+	struct rejudging rj;
+	struct log l;
+
+	(void)state;
+	write_shadow_log(&l);
+	if (judge_shadow_log(&l, &none, &rj, &err) < 0)
+		fail_msg("%s", err.msg);
+	if (rj.differ || rj.skipped || rj.given || rj.equal != S_ENTRIES)
+		fail_msg("%.*s", STR_ARG(buf_str(&rj.shown)));
+	rejudging_done(&rj);
+	for (size_t i = 0; i < PAWL_LEN(shadow_lies); i++) {
+		int r;
+
+		err = (struct pawl_error){ .code = PAWL_OK };
+		r = judge_shadow_log(&l, &shadow_lies[i], &rj, &err);
+		check_found(&rj, &shadow_lies[i], r, &err);
+		rejudging_done(&rj);
+	}
+	log_done(&l);
+}
+
+/* Policy entries had no mode when there was but one. */
+static void test_older_mode(void **state)
+{
+	static const char looser[] = "pawl: 1\nname: again\nrules:\n  - {id: all, allow: ['*']}\n...\n";
+	struct pawl_error err = { .code = PAWL_OK };
+	struct rejudging rj;
+	struct policy *old;
+	struct log l;
+
+	(void)state;
+	write_log(&l);
+	old = l.pol;
+	l.pol = load(looser);
+	reload(&l, old);
+	reload(&l, NULL);
+	policy_free(old);
+	for (uint64_t at = ENTRIES; at < l.n; at++) {
+		assert_int_equal(rejudging_init(&rj, &err), 0);
+		assert_int_equal(rejudging_policy(&rj, load(looser), "b", &err), 0);
+		assert_int_equal(rejudging_policy(&rj, load(policy_text), "a", &err), 0);
+		assert_int_equal(judge_bodies(&l, at, "\"mode\":\"enforce\",", "", &rj, &err), 0);
+		if (rj.differ || rj.skipped || rj.equal != l.n - 1)
+			fail_msg("%.*s", STR_ARG(buf_str(&rj.shown)));
 		rejudging_done(&rj);
 	}
 	log_done(&l);
@@ -649,6 +805,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),	 cmocka_unit_test(test_doctored),	cmocka_unit_test(test_older),	cmocka_unit_test(test_other_laws),
 		cmocka_unit_test(test_silent_reload), cmocka_unit_test(test_policies), cmocka_unit_test(test_judge_versions), cmocka_unit_test(test_overdue), cmocka_unit_test(test_differ),
+		cmocka_unit_test(test_shadow), cmocka_unit_test(test_older_mode),
 		cmocka_unit_test(test_no_memory), cmocka_unit_test(test_differ_without_memory),
 	};
 
