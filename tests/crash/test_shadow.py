@@ -44,6 +44,11 @@ def switch(d: Live, text: str, how: str) -> None:
         d.start()
 
 
+def judged_again(d: Live) -> None:
+    status, said = d.replay()
+    assert status == 0 and said["differ"] == said["skipped"] == 0 and said["equal"] + said["given"] == said["entries"], said
+
+
 def again(s, d: Live):
     s.stream.close()
     s.stream = d.door()
@@ -100,6 +105,7 @@ def test_the_switch_both_ways(how):
         assert modes[0] == modes[-1] == "enforce" and "shadow" in modes
         assert all(("would" in b) <= (b.get("shadow") is True and b["verdict"] == "allow") for b in bodies if b["kind"] == "decision")
         assert d.verify().returncode == 10
+        judged_again(d)
 
 
 def test_a_refused_file_keeps_the_mode():
@@ -112,6 +118,8 @@ def test_a_refused_file_keeps_the_mode():
         until("the file is refused", lambda: any(e["body"].get("loaded") is False for e in d.entries()))
         assert d.status()["mode"] == "shadow"
         assert s.decide("post", {"to": "bob"}, money="0")["would"]["reason"]["code"] == "sticky_denial"
+        d.stop()
+        judged_again(d)
 
 
 def test_everything_says_the_mode():
@@ -176,6 +184,26 @@ def test_what_is_no_policy_keeps_its_say():
         got = [s.stream.ask(s.decide_message("work", {"n": n}, "0")) for n in range(12)]
         assert any(r.get("error", {}).get("code") == "throttled" for r in got)
         d.stop()
+        judged_again(d)
+
+
+def test_an_abort_where_shadow_mode_alone_has_counted():
+    """The row that binds takes over the name of the one that it ends: pawld lives, and starts again from that log."""
+    text = RULES.replace("sessions: {lease: 1h}", "sessions: {lease: 1h, abort_hold: 1s}\nbreakers:\n  api: {match: [held], open: {failures: 2}}")
+    with Live(text % "") as d:
+        anna = Signer("anna").enrol(d)
+        d.start()
+        s = d.session()
+        held = s.decide("held", {"n": 1}, money="0")
+        switch(d, text % "mode: shadow\n", "hup")
+        s.settle(s.decide("held", {"n": 2}, money="0")["decision"], "error", error={"kind": "e", "sha256": "0" * 64})
+        assert "error" not in anna.order(d, "review.resolve", review=held["review"], action="abort", reason="enough")
+        d.kill()
+        d.start()
+        until("the agent is no longer held back", lambda: "error" not in d.door().ask({"v": 1, "op": "session.open", "agent": "local"}))
+        assert d.session().decide("held", {"n": 3}, money="0")["would"]["reason"]["code"] == "breaker_open"
+        d.stop()
+        judged_again(d)
 
 
 @pytest.mark.parametrize("more", [{"mode": "shadow"}, {"would": {}}, {"limits": {"mode": "shadow"}}, {"labels": {"mode": "shadow"}}])

@@ -28,18 +28,26 @@ static void told(const struct rejudging *rj)
 	buf_done(&doc);
 }
 
+static void give(struct rejudging *rj, const char *text)
+{
+	struct policy_report rep = { .rows = NULL };
+	struct policy *pol = NULL;
+
+	need(policy_load(str_of(text), "p", &pol, &rep, NULL) == 0);
+	policy_report_done(&rep);
+	need(rejudging_policy(rj, pol, "p", NULL) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *at = (const char *)data, *end = at + size;
-	struct policy_report rep = { .rows = NULL };
-	struct policy *pol = NULL;
 	struct rejudging rj;
 	uint64_t seq = 0;
 	int r = 0;
 
-	need(policy_load(str_of(policy_text), "p", &pol, &rep, NULL) == 0);
-	policy_report_done(&rep);
-	need(rejudging_init(&rj, NULL) == 0 && rejudging_policy(&rj, pol, "p", NULL) == 0);
+	need(rejudging_init(&rj, NULL) == 0);
+	give(&rj, policy_text);
+	give(&rj, shadow_text);
 	while (r == 0 && at < end) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		struct str body = { at, (size_t)((stop ? stop : end) - at) };

@@ -225,10 +225,53 @@ def test_a_log_that_somebody_wrote_again(change, field, daemon, folder):
     s.decide("nobody", {"x": 2})
     where = []
     status, said = doctor(daemon, folder, lambda bodies: where.append(change(bodies)))
-    assert status == DIFFERS and said["status"] == "differs" and said["differ"] == 1, said
-    assert [d["entry"] for d in said["differences"]] == where
+    assert status == DIFFERS and said["status"] == "differs" and said["differ"] == 2, said
+    # itself, and the snapshot at the orderly end, whose digest speaks of what really happened
+    assert [said["differences"][0]["entry"]] == where
+    assert said["differences"][1]["kind"] == "snapshot" and [f["field"] for f in said["differences"][1]["fields"]] == ["sha256"], said
     assert field in [f["field"] for f in said["differences"][0]["fields"]]
     assert said["differences"][0]["logged"] != said["differences"][0]["again"]
+
+
+def on_trial(d) -> None:
+    """Shadow mode: calls that would be denied, asked about, over the limit."""
+    reload(d, POLICY.replace("default: deny", "default: deny\nmode: shadow"))
+    s = d.session()
+    assert s.decide("forbidden")["would"]["verdict"] == "deny"
+    assert s.decide("held", {"n": 1})["would"]["verdict"] == "review"
+    assert s.decide("dear", {"d": 1}, "3")["would"]["reason"]["code"] == "budget"
+
+
+def hide_would(bodies):
+    b = next(b for b in bodies if b.get("would", {}).get("verdict") == "review" and b["tool"] == "held")
+    del b["would"]
+    return bodies.index(b)
+
+
+def would_be_asked(bodies):
+    b = next(b for b in bodies if b.get("would", {}).get("reason", {}).get("code") == "budget")
+    b["would"]["verdict"] = "deny"
+    return bodies.index(b)
+
+
+def make_up_would(bodies):
+    told = next(b["would"] for b in bodies if "would" in b and b["tool"] == "held")
+    b = last(bodies, kind="decision", tool="fixed", shadow=True)
+    b["would"] = told
+    return bodies.index(b)
+
+
+@pytest.mark.parametrize("change, field", [(hide_would, "would"), (would_be_asked, "would.verdict"), (make_up_would, "would")])
+def test_what_would_have_been_is_judged_again(change, field, daemon, folder):
+    on_trial(daemon)
+    assert "would" not in daemon.session().decide("fixed", {"n": 1})
+    reload(daemon, POLICY)
+    assert daemon.session().decide("forbidden")["verdict"] == "deny"
+    where = []
+    status, said = doctor(daemon, folder, lambda bodies: where.append(change(bodies)))
+    assert status == DIFFERS and [d["entry"] for d in said["differences"]] == where, said
+    assert [f["field"] for f in said["differences"][0]["fields"]] == [field]
+    assert daemon.replay()[0] == EQUAL
 
 
 def test_unchanged_and_signed_again(daemon, folder):

@@ -421,15 +421,6 @@ static void test_older(void **state)
 
 /* ---- shadow mode ---- */
 
-/* The same policy, on trial. */
-static struct policy *load_shadow(void)
-{
-	char text[sizeof(policy_text) + 32];
-
-	(void)snprintf(text, sizeof(text), "pawl: 1\nmode: shadow\n%s", strchr(policy_text, '\n') + 1);
-	return load(text);
-}
-
 enum { S_FINE = 2, S_FORBIDDEN, S_TOO_BIG, S_STUCK, S_HELD, S_TOO_MUCH, S_WEB_1, S_WEB_1_FAILED, S_WEB_2, S_BROKEN, S_SHUT, S_RESET, S_SWITCH,
        S_ENFORCED, S_FREE, S_ENTRIES };
 
@@ -448,7 +439,7 @@ static void write_shadow_log(struct log *l)
 {
 	struct policy *trial;
 
-	*l = (struct log){ .pol = load_shadow(), .now = 1000000 * SEC, .scratch = BUF_MAX(1 << 20) };
+	*l = (struct log){ .pol = load(shadow_text), .now = 1000000 * SEC, .scratch = BUF_MAX(1 << 20) };
 	assert_int_equal(state_new(&l->st, NULL), 0);
 	start(l);
 	(void)open_one(l);
@@ -476,7 +467,7 @@ static void write_shadow_log(struct log *l)
 static int judge_shadow_log(const struct log *l, const struct lie *lie, struct rejudging *rj, struct pawl_error *err)
 {
 	assert_int_equal(rejudging_init(rj, err), 0);
-	assert_int_equal(rejudging_policy(rj, load_shadow(), "shadow.yaml", err), 0);
+	assert_int_equal(rejudging_policy(rj, load(shadow_text), "shadow.yaml", err), 0);
 	assert_int_equal(rejudging_policy(rj, load(policy_text), "enforce.yaml", err), 0);
 	return judge_bodies(l, lie->at, lie->from, lie->to, rj, err);
 }
