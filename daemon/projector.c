@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_QUEUE  16384u
+#define MAX_QUEUE  4096u /* of some 3 KiB each */
 #define RETRY_MS   5000	  /* a file that cannot be written is tried again */
 #define MEMORY_MS  100	  /* and memory that is not to be had */
 #define NICE	   10

@@ -15,7 +15,7 @@ struct projector_config {
 	struct state *state;	 /* what the entries below state_next_seq() make; the projector's once projector_new() returned 0 */
 	const char *path;	 /* of projection.sqlite; NULL: neither rows nor snapshots */
 	uint64_t snapshot_every; /* 0 = SNAPSHOT_EVERY */
-	size_t max_queue;	 /* entries that wait, beyond which the journal is read again; 0 = 16,384 */
+	size_t max_queue;	 /* entries that wait, beyond which the journal is read again; 0 = 4,096 */
 	uint64_t snapshot_at;	 /* where the newest one stands that the log vouches for; 0 = none */
 	/* A start from a snapshot has not read the entries below it. They are read behind: their chain must end in this hash. 0: all were read. */
 	uint64_t unread;
