@@ -295,12 +295,22 @@ static int wal_shorten(struct projection *p, struct pawl_error *err)
 	return 0;
 }
 
+/* Rows for a file that has no name are rows for nobody. */
+static bool has_moved(const struct projection *p)
+{
+	int moved = 0;
+
+	return sqlite3_file_control(p->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
 int projection_begin(struct projection *p, struct pawl_error *err)
 {
 	int r = 0;
 
 	if (p->begun)
 		return pawl_fail(err, PAWL_E_USAGE, "projection %s: a transaction is open already", p->file);
+	if (has_moved(p))
+		return pawl_fail(err, PAWL_E_MALFORMED, "projection %s: somebody deleted or replaced it while it was open", p->file);
 	if (projection_wal_bytes(p) > PROJECTION_WAL_MAX)
 		r = wal_shorten(p, err);
 	if (r == 0)

@@ -33,6 +33,7 @@ uint64_t projection_applied(const struct projection *p);
 
 /* ---- rows: begin, each entry in order from projection_applied() on, commit ---- */
 
+/* PAWL_E_MALFORMED, among others: the name leads to another file by now, or to none. */
 PAWL_MUST_USE int projection_begin(struct projection *p, struct pawl_error *err);
 /* PAWL_E_CONFLICT when e is not the next one. After any failure nothing but projection_rollback() helps. */
 PAWL_MUST_USE int projection_entry(struct projection *p, const struct entry *e, struct pawl_error *err);

@@ -683,6 +683,37 @@ static void test_busy(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* Its name leads to another file, or nowhere: no row goes where nobody looks, and the other file is not touched by the close. */
+static void test_moved(void **state)
+{
+	struct projection *p, *other;
+	struct pawl_error err;
+	char path[512], aside[512];
+
+	(void)state;
+	fx_path(dir, "moved.sqlite", path);
+	fx_path(dir, "aside.sqlite", aside);
+	p = open_good(aside);
+	assert_int_equal(projection_begin(p, &err), 0);
+	assert_int_equal(one_entry(p, 0, &err), 0);
+	assert_int_equal(projection_commit(p, NULL, &err), 0);
+	projection_close(p);
+	for (int replaced = 0; replaced < 2; replaced++) {
+		p = open_good(path);
+		assert_int_equal(projection_begin(p, &err), 0);
+		assert_int_equal(one_entry(p, 0, &err), 0);
+		assert_int_equal(projection_commit(p, NULL, &err), 0);
+		assert_int_equal(replaced ? rename(aside, path) : unlink(path), 0);
+		assert_int_equal(projection_begin(p, &err), PAWL_E_MALFORMED);
+		projection_close(p);
+		assert_int_equal(access(path, F_OK), replaced ? 0 : -1);
+		assert_int_equal(projection_open(path, &other, &err), 0);
+		assert_int_equal(projection_applied(other), replaced);
+		projection_close(other);
+		assert_int_equal(projection_remove(path, &err), 0);
+	}
+}
+
 /* ---- a reader that stays ---- */
 
 static int fill_some(struct projection *p, uint64_t *seq, struct pawl_error *err)
@@ -1054,7 +1085,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),	     cmocka_unit_test(test_batches),	  cmocka_unit_test(test_random_entries),
-		cmocka_unit_test(test_ledgers_unnamed),
+		cmocka_unit_test(test_ledgers_unnamed), cmocka_unit_test(test_moved),
 		cmocka_unit_test(test_transactions), cmocka_unit_test(test_foreign),	  cmocka_unit_test(test_left_alone),
 		cmocka_unit_test(test_unsafe),	     cmocka_unit_test(test_busy),	  cmocka_unit_test(test_long_reader),
 		cmocka_unit_test(test_other_writer), cmocka_unit_test(test_full),	  cmocka_unit_test(test_malloc_at_open),
