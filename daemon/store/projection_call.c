@@ -14,6 +14,17 @@ static int64_t reserved(const struct entry_decision *d, enum unit unit)
 	return d->answer == VERDICT_ALLOW ? most : -1;
 }
 
+/* Of a call that runs because the policy is only tried. */
+static void put_would(struct put *u, const struct entry_decision *d)
+{
+	const char *code = d->would ? reason_name(d->would_why.code) : NULL;
+
+	put_word(u, d->would ? verdict_name(d->would) : NULL);
+	put_word(u, code);
+	put_str(u, d->would ? d->would_why.rule : STR_NONE);
+	put_str(u, d->would ? str_of(d->would_why.message) : STR_NONE);
+}
+
 static int put_decision(struct projection *p, const struct entry *e, struct pawl_error *err)
 {
 	const struct entry_decision *d = &e->decision;
@@ -42,6 +53,8 @@ static int put_decision(struct projection *p, const struct entry *e, struct pawl
 	put_opt(&u, money >= 0, money);
 	put_opt(&u, tokens >= 0, tokens);
 	put_opt(&u, d->lease_until != 0, d->lease_until);
+	put_id(&u, d->claims);
+	put_would(&u, d);
 	return put_end(&u, err);
 }
 
@@ -80,6 +93,8 @@ static int put_review(struct projection *p, const struct entry *e, struct pawl_e
 	}
 	put_int(&u, d->money);
 	put_int(&u, d->tokens);
+	if (d->card == e->seq)
+		put_blob(&u, d->card_token, sizeof(d->card_token));
 	return put_end(&u, err);
 }
 
@@ -93,12 +108,13 @@ static int put_denial(struct projection *p, const struct entry *e, const struct 
 	put_text(&u, k->rule);
 	put_u64(&u, e->seq);
 	put_int(&u, e->now);
+	put_int(&u, e->decision.shadow);
 	return put_end(&u, err);
 }
 
-static int spend_review(struct projection *p, const struct entry *e, struct pawl_error *err)
+static int spend_review(struct projection *p, const struct entry *e, enum projection_sql what, struct pawl_error *err)
 {
-	struct put u = put_begin(p, SQL_REVIEW_SPEND);
+	struct put u = put_begin(p, what);
 
 	put_u64(&u, e->decision.spends);
 	put_u64(&u, e->seq);
@@ -116,7 +132,9 @@ int rows_of_decision(struct projection *p, const struct entry *e, struct pawl_er
 	if (r == 0 && d->answer == VERDICT_REVIEW && d->card)
 		r = put_review(p, e, err);
 	if (r == 0 && d->answer == VERDICT_ALLOW && d->spends)
-		r = spend_review(p, e, err);
+		r = spend_review(p, e, SQL_REVIEW_SPEND, err);
+	if (r == 0 && d->answer == VERDICT_ALLOW && d->spends && d->ends_cards)
+		r = spend_review(p, e, SQL_REVIEW_END, err);
 	for (size_t i = 0; d->answer == VERDICT_ALLOW && i < d->n_draws; i++)
 		mark_ledger(p, &d->draws[i].key);
 	return r;

@@ -46,9 +46,21 @@ static int put_budgets(struct projection *p, const struct entry_budgets *b, stru
 	return r;
 }
 
+/* What shadow mode remembered is over. */
+static int end_shadow(struct projection *p, struct pawl_error *err)
+{
+	struct put u = put_begin(p, SQL_END_WOULD_DENIALS);
+	int r = put_end(&u, err);
+
+	if (r < 0)
+		return r;
+	u = put_begin(p, SQL_END_WOULD_BREAKERS);
+	return put_end(&u, err);
+}
+
 struct policy_told {
 	const char *how;
-	struct str name, hash, message;
+	struct str name, hash, message, mode, operator, reason;
 	const struct entry_budgets *budgets; /* NULL: the old ones stay */
 };
 
@@ -65,14 +77,20 @@ static int put_policy(struct projection *p, const struct entry *e, const struct 
 	put_str(&u, t->hash);
 	put_str(&u, t->message);
 	put_changes(&u, t->budgets ? t->budgets : &none);
+	put_str(&u, t->mode);
+	put_str(&u, t->operator);
+	put_str(&u, t->reason);
 	r = put_end(&u, err);
+	if (r == 0 && str_eq(t->mode, policy_mode_word(MODE_ENFORCE)))
+		r = end_shadow(p, err);
 	return r == 0 && t->budgets ? put_budgets(p, t->budgets, err) : r;
 }
 
 static int take_start(struct projection *p, const struct entry *e, struct pawl_error *err)
 {
 	const struct entry_start *s = &e->start;
-	const struct policy_told told = { .how = "start", .name = s->policy_name, .hash = s->policy_hash, .budgets = &s->budgets };
+	const struct policy_told told = { .how = "start", .name = s->policy_name, .hash = s->policy_hash, .mode = s->mode,
+					  .budgets = &s->budgets };
 	struct put u = put_begin(p, SQL_RUN);
 	int r;
 
@@ -97,15 +115,6 @@ static int take_stop(struct projection *p, const struct entry *e, struct pawl_er
 	return put_end(&u, err);
 }
 
-static int take_policy(struct projection *p, const struct entry *e, struct pawl_error *err)
-{
-	const struct entry_policy *l = &e->policy;
-	const struct policy_told told = { .how = l->loaded ? "loaded" : "refused", .name = l->name, .hash = l->hash, .message = l->message,
-					  .budgets = l->loaded ? &l->budgets : NULL };
-
-	return put_policy(p, e, &told, err);
-}
-
 /* ---- what people did ---- */
 
 struct act {
@@ -128,6 +137,18 @@ static int put_act(struct projection *p, const struct entry *e, const struct act
 	put_id(&u, a->session);
 	put_str(&u, a->breaker);
 	return put_end(&u, err);
+}
+
+static int take_policy(struct projection *p, const struct entry *e, struct pawl_error *err)
+{
+	const struct entry_policy *l = &e->policy;
+	const struct policy_told told = { .how = l->loaded ? "loaded" : "refused", .name = l->name, .hash = l->hash, .message = l->message,
+					  .mode = l->mode, .operator = l->operator, .reason = l->reason, .budgets = l->loaded ? &l->budgets : NULL };
+	int r = put_policy(p, e, &told, err);
+
+	if (r < 0 || !l->ordered)
+		return r;
+	return put_act(p, e, &(struct act){ .action = "reload", .operator = l->operator, .key = l->key, .reason = l->reason }, err);
 }
 
 static int put_grant(struct projection *p, const struct entry *e, size_t at, struct pawl_error *err)
@@ -319,18 +340,30 @@ static const struct breaker_row *breakers_of(const struct entry *e, size_t *ret_
 	return NULL;
 }
 
-static int put_breaker(struct projection *p, const struct entry *e, const struct breaker_row *b, struct pawl_error *err)
+static struct put breaker_begin(struct projection *p, enum projection_sql what, const struct breaker_row *b, bool would)
 {
-	bool gone = b->mode == BREAKER_CLOSED && !b->generation && !b->until && !b->n_fails && !b->n_denies; /* as the state drops it */
-	struct put u = put_begin(p, gone ? SQL_BREAKER_DROP : SQL_BREAKER);
+	struct put u = put_begin(p, what);
 
 	put_text(&u, b->id);
 	put_word(&u, b->scope == SCOPE_COUNT ? "all" : scope_name(b->scope));
 	put_u64(&u, b->session);
 	put_text(&u, b->owner);
 	put_text(&u, b->tool);
-	if (gone)
-		return put_end(&u, err);
+	put_int(&u, would);
+	return u;
+}
+
+static int drop_breaker(struct projection *p, const struct breaker_row *b, bool would, struct pawl_error *err)
+{
+	struct put u = breaker_begin(p, SQL_BREAKER_DROP, b, would);
+
+	return put_end(&u, err);
+}
+
+static int write_breaker(struct projection *p, const struct entry *e, const struct breaker_row *b, bool empty, struct pawl_error *err)
+{
+	struct put u = breaker_begin(p, SQL_BREAKER, b, b->would);
+
 	put_word(&u, breaker_mode_name(b->mode));
 	put_int(&u, b->sticky);
 	put_int(&u, b->generation);
@@ -340,7 +373,19 @@ static int put_breaker(struct projection *p, const struct entry *e, const struct
 	put_int(&u, b->n_denies);
 	put_u64(&u, e->seq);
 	put_int(&u, e->now);
+	put_int(&u, empty);
 	return put_end(&u, err);
+}
+
+/* As the state keeps and drops them: one that binds voids what shadow mode had made of it, and is its beginning. */
+static int put_breaker(struct projection *p, const struct entry *e, const struct breaker_row *b, struct pawl_error *err)
+{
+	bool empty = b->mode == BREAKER_CLOSED && !b->generation && !b->until && !b->n_fails && !b->n_denies;
+	int r = b->would ? 0 : drop_breaker(p, b, true, err);
+
+	if (r == 0 && empty)
+		r = drop_breaker(p, b, b->would, err);
+	return r < 0 || (empty && !b->would) ? r : write_breaker(p, e, b, empty, err);
 }
 
 static int take_breaker(struct projection *p, const struct entry *e, struct pawl_error *err)

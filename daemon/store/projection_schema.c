@@ -14,7 +14,7 @@
 	"CREATE TABLE run(run INTEGER PRIMARY KEY,started_ns INTEGER NOT NULL,wall_ns INTEGER NOT NULL,version TEXT NOT NULL,"              \
 	"judge INTEGER NOT NULL,mode TEXT NOT NULL,probes TEXT NOT NULL,stop INTEGER,stopped_ns INTEGER,why TEXT)STRICT;"                   \
 	"CREATE TABLE policy_change(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,how TEXT NOT NULL,name TEXT,hash TEXT,message TEXT,"  \
-	"changes TEXT NOT NULL)STRICT;"                                                                                                     \
+	"changes TEXT NOT NULL,mode TEXT,operator TEXT,reason TEXT)STRICT;"                                                                 \
 	"CREATE TABLE budget(budget TEXT PRIMARY KEY,unit TEXT NOT NULL,scope TEXT NOT NULL,per_tool INTEGER NOT NULL,"                     \
 	"windowed INTEGER NOT NULL,amount INTEGER NOT NULL)STRICT,WITHOUT ROWID;"                                                           \
 	"CREATE TABLE session(session INTEGER PRIMARY KEY,parent INTEGER,root INTEGER NOT NULL,agent TEXT NOT NULL,root_dir TEXT,"          \
@@ -25,7 +25,8 @@
 	"claim INTEGER NOT NULL,call TEXT NOT NULL,tool TEXT NOT NULL,call_kind TEXT NOT NULL,model TEXT,verdict TEXT NOT NULL,"            \
 	"code TEXT NOT NULL,rule TEXT,message TEXT NOT NULL,refers INTEGER,review INTEGER,spends INTEGER,currency TEXT,money INTEGER,"      \
 	"tokens INTEGER,reserved_money INTEGER,reserved_tokens INTEGER,lease_until_ns INTEGER,outcome TEXT,ended_ns INTEGER,"               \
-	"ended_by INTEGER,charged_money INTEGER,charged_tokens INTEGER)STRICT;"                                                             \
+	"ended_by INTEGER,charged_money INTEGER,charged_tokens INTEGER,claims INTEGER,would_verdict TEXT,would_code TEXT,would_rule TEXT,"   \
+	"would_message TEXT)STRICT;"                                                                                                        \
 	"CREATE INDEX decision_session ON decision(session);" /* the end of a session; what a session did */                                \
 	"CREATE TABLE settlement(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,decision INTEGER NOT NULL,session INTEGER NOT NULL,"     \
 	"late INTEGER NOT NULL,outcome TEXT NOT NULL,currency TEXT,reported_money INTEGER,reported_tokens INTEGER,"                         \
@@ -34,19 +35,19 @@
 	"CREATE TABLE review(review INTEGER PRIMARY KEY,session INTEGER NOT NULL,tool TEXT NOT NULL,opened_ns INTEGER NOT NULL,"            \
 	"until_ns INTEGER NOT NULL,asks TEXT NOT NULL,joined INTEGER NOT NULL,currency TEXT,money INTEGER NOT NULL,"                        \
 	"tokens INTEGER NOT NULL,state TEXT NOT NULL,claim_only INTEGER NOT NULL,ended_ns INTEGER,ended_by INTEGER,operator TEXT,"          \
-	"reason TEXT,spent_by INTEGER,spent_ns INTEGER)STRICT;"                                                                             \
-	"CREATE INDEX review_waiting ON review(session)WHERE state IN('pending','resumed');" /* the end of a session; open_reviews */       \
+	"reason TEXT,spent_by INTEGER,spent_ns INTEGER,same BLOB NOT NULL)STRICT;"                                                          \
+	"CREATE INDEX review_waiting ON review(session)WHERE state IN('pending','resumed');" /* the end of a session or call; open_reviews */ \
 	"CREATE TABLE answer(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,action TEXT NOT NULL,operator TEXT NOT NULL,"                \
 	"key TEXT NOT NULL,reason TEXT NOT NULL,review INTEGER,session INTEGER,breaker TEXT)STRICT;"                                        \
 	"CREATE TABLE budget_grant(entry INTEGER NOT NULL,at INTEGER NOT NULL,review INTEGER NOT NULL,budget TEXT NOT NULL,"                \
 	"unit TEXT NOT NULL,scope TEXT NOT NULL,session INTEGER,owner TEXT,tool TEXT,amount INTEGER NOT NULL,"                              \
 	"PRIMARY KEY(entry,at))STRICT,WITHOUT ROWID;"                                                                                       \
 	"CREATE TABLE denial(how TEXT NOT NULL,owner TEXT NOT NULL,tool TEXT NOT NULL,rule TEXT NOT NULL,decision INTEGER NOT NULL,"        \
-	"now_ns INTEGER NOT NULL,PRIMARY KEY(how,owner,tool,rule))STRICT,WITHOUT ROWID;"                                                    \
+	"now_ns INTEGER NOT NULL,would INTEGER NOT NULL,PRIMARY KEY(how,owner,tool,rule))STRICT,WITHOUT ROWID;"                              \
 	"CREATE TABLE breaker(breaker TEXT NOT NULL,scope TEXT NOT NULL,session INTEGER NOT NULL,owner TEXT NOT NULL,tool TEXT NOT NULL,"   \
 	"state TEXT NOT NULL,sticky INTEGER NOT NULL,generation INTEGER NOT NULL,until_ns INTEGER,probe INTEGER,fails INTEGER NOT NULL,"    \
-	"denies INTEGER NOT NULL,entry INTEGER NOT NULL,now_ns INTEGER NOT NULL,"                                                           \
-	"PRIMARY KEY(breaker,scope,session,owner,tool))STRICT,WITHOUT ROWID;"                                                               \
+	"denies INTEGER NOT NULL,entry INTEGER NOT NULL,now_ns INTEGER NOT NULL,would INTEGER NOT NULL,"                                    \
+	"PRIMARY KEY(breaker,scope,session,owner,tool,would))STRICT,WITHOUT ROWID;"                                                         \
 	"CREATE INDEX breaker_session ON breaker(session)WHERE session>0;" /* the end of a session */                                       \
 	"CREATE TABLE ledger(budget TEXT NOT NULL,unit TEXT NOT NULL,scope TEXT NOT NULL,session INTEGER NOT NULL,owner TEXT NOT NULL,"     \
 	"tool TEXT NOT NULL,spent INTEGER NOT NULL,reserved INTEGER NOT NULL,granted INTEGER NOT NULL,window_end_ns INTEGER,"               \
@@ -70,13 +71,14 @@
 #define OPEN "d.verdict='allow' AND d.outcome IS NULL"
 #define SPEND(name, key)                                                                                                                   \
 	"CREATE VIEW spend_by_" name " AS SELECT " key " AS " name ",sum(d.verdict='allow')AS calls,sum(" OPEN ")AS open,"                  \
-	"sum(d.verdict<>'allow')AS refused," SUM("d.charged_money") "AS settled," SUM("iif(d.outcome IS NULL,d.reserved_money,0)")          \
+	"sum(d.verdict<>'allow')AS refused,sum(d.would_verdict IS NOT NULL)AS would," SUM("d.charged_money") "AS settled,"      \
+	SUM("iif(d.would_verdict IS NULL,0,d.charged_money)") "AS would_settled," SUM("iif(d.outcome IS NULL,d.reserved_money,0)")          \
 	"AS reserved,d.currency," COUNT("d.charged_tokens") "AS tokens," COUNT("iif(d.outcome IS NULL,d.reserved_tokens,0)")                \
 	"AS tokens_reserved FROM decision d LEFT JOIN session s USING(session)GROUP BY 1,d.currency;"
 
 #define VIEWS                                                                                                                              \
 	"CREATE VIEW decisions AS SELECT 'd_'||d.decision AS decision," UTC("d.now_ns") "AS now,'s_'||d.session AS session,s.agent,d.tool,"  \
-	"d.call,d.verdict,d.code,d.rule,d.message," DEC("d.reserved_money") "AS reserved," DEC("d.charged_money") "AS charged,d.currency,"  \
+	"d.call,d.verdict,d.code,d.rule,d.message,d.would_verdict,d.would_code,d.would_rule,d.would_message," DEC("d.reserved_money") "AS reserved," DEC("d.charged_money") "AS charged,d.currency,"  \
 	"d.charged_tokens AS tokens,d.outcome," UTC("d.ended_ns") "AS ended,'r_'||ifnull(d.review,d.spends)AS review "                      \
 	"FROM decision d LEFT JOIN session s USING(session);"                                                                               \
 	"CREATE VIEW settlements AS SELECT 'd_'||decision AS decision," UTC("now_ns") "AS now,'s_'||session AS session,late,outcome,"        \
@@ -95,20 +97,26 @@
 	"'s_'||session AS session,breaker FROM answer;"                                                                                     \
 	"CREATE VIEW grants AS SELECT g.entry," UTC("a.now_ns") "AS now,a.operator,'r_'||g.review AS review,g.budget,g.unit,g.scope,"        \
 	"'s_'||g.session AS session,g.owner,g.tool," AMOUNT("g.unit", "g.amount") "AS amount FROM budget_grant g LEFT JOIN answer a USING(entry);" \
-	"CREATE VIEW denials AS SELECT how,owner,tool,rule,'d_'||decision AS decision," UTC("now_ns") "AS now FROM denial;"                  \
-	"CREATE VIEW breakers AS SELECT breaker,scope,iif(session>0,'s_'||session,owner)AS owner,tool,state,sticky,generation,"              \
+	"CREATE VIEW denials AS SELECT how,owner,tool,rule,would,'d_'||decision AS decision," UTC("now_ns") "AS now FROM denial;"            \
+	"CREATE VIEW breakers AS SELECT breaker,scope,iif(session>0,'s_'||session,owner)AS owner,tool,would,state,sticky,generation,"        \
 	UTC("until_ns") "AS until,'d_'||probe AS probe,fails,denies,entry," UTC("now_ns") "AS now FROM breaker;"                            \
 	"CREATE VIEW ledgers AS SELECT l.budget,l.unit,l.scope,iif(l.session>0,'s_'||l.session,l.owner)AS owner,l.tool,"                     \
 	AMOUNT("l.unit", "l.spent") "AS spent," AMOUNT("l.unit", "l.reserved") "AS reserved," AMOUNT("l.unit", "l.granted") "AS granted,"   \
 	AMOUNT("l.unit", "b.amount") "AS 'limit'," UTC("l.window_end_ns") "AS reset_at "                                                    \
 	"FROM ledger l LEFT JOIN budget b ON b.budget=l.budget AND b.unit=l.unit AND b.scope=l.scope;"                                      \
 	"CREATE VIEW budgets AS SELECT budget,unit,scope,per_tool,windowed," AMOUNT("unit", "amount") "AS 'limit' FROM budget;"              \
-	"CREATE VIEW policy_changes AS SELECT entry," UTC("now_ns") "AS now,how,name,hash,message,changes FROM policy_change;"               \
+	"CREATE VIEW policy_changes AS SELECT entry," UTC("now_ns") "AS now,how,mode,name,hash,operator,reason,message,changes "             \
+	"FROM policy_change;"                                                                                                               \
 	"CREATE VIEW runs AS SELECT run," UTC("started_ns") "AS started,version,mode," UTC("stopped_ns") "AS stopped,why FROM run;"          \
 	"CREATE VIEW losses AS SELECT entry," UTC("now_ns") "AS now,what,'s_'||session AS session,'d_'||decision AS decision,bytes FROM loss;" \
 	"CREATE VIEW throttles AS SELECT entry," UTC("now_ns") "AS now,agent,'s_'||session AS session,turned_away FROM throttle;"            \
 	"CREATE VIEW denials_by_rule AS SELECT code,rule,count(*)AS denials,count(DISTINCT session)AS sessions," UTC("max(now_ns)")          \
 	"AS newest FROM decision WHERE verdict='deny' GROUP BY code,rule ORDER BY denials DESC;"                                            \
+	"CREATE VIEW would_by_rule AS SELECT(SELECT hash FROM policy_change WHERE entry<d.decision AND how<>'refused' "                     \
+	"ORDER BY entry DESC LIMIT 1)AS policy,d.would_verdict AS verdict,d.would_code AS code,d.would_rule AS rule,count(*)AS calls,"      \
+	"count(DISTINCT d.session)AS sessions,count(DISTINCT s.agent)AS agents," SUM("d.charged_money") "AS settled,d.currency,"            \
+	UTC("max(d.now_ns)") "AS newest FROM decision d LEFT JOIN session s USING(session)WHERE d.would_verdict IS NOT NULL "               \
+	"GROUP BY 1,2,3,4,d.currency ORDER BY calls DESC;"                                                                                  \
 	SPEND("tool", "d.tool") SPEND("agent", "s.agent") SPEND("day", "strftime('%Y-%m-%d',d.now_ns/1000000000,'unixepoch')")
 
 const char projection_schema[] = TABLES VIEWS;
@@ -125,7 +133,7 @@ const char *const projection_sql[SQL_COUNT] = {
 	[SQL_APPLIED] = "UPDATE projection SET applied=?1 WHERE id=1",
 	[SQL_RUN] = "INSERT INTO run(run,started_ns,wall_ns,version,judge,mode,probes)VALUES(?,?,?,?,?,?,?)",
 	[SQL_RUN_STOP] = "UPDATE run SET stop=?1,stopped_ns=?2,why=?3 WHERE run=(SELECT max(run)FROM run)",
-	[SQL_POLICY] = "INSERT INTO policy_change VALUES(?,?,?,?,?,?,?)",
+	[SQL_POLICY] = "INSERT INTO policy_change VALUES(?,?,?,?,?,?,?,?,?,?)",
 	[SQL_BUDGETS_CLEAR] = "DELETE FROM budget",
 	[SQL_BUDGET] = "INSERT OR REPLACE INTO budget VALUES(?,?,?,?,?,?)",
 	[SQL_SESSION] = "INSERT INTO session(session,parent,root,agent,root_dir,labels,lease_ns,limit_money,limit_calls,limit_tokens,"
@@ -137,14 +145,17 @@ const char *const projection_sql[SQL_COUNT] = {
 	[SQL_END_LEDGERS] = "DELETE FROM ledger WHERE session>0 AND session IN" TREE,
 	[SQL_END_SESSIONS] = "UPDATE session SET ended_ns=?2,ended_by=?3,ended=?4 WHERE session IN" TREE,
 	[SQL_DECISION] = "INSERT INTO decision(decision,now_ns,session,root,claim,call,tool,call_kind,model,verdict,code,rule,message,refers,"
-			 "review,spends,currency,money,tokens,reserved_money,reserved_tokens,lease_until_ns)"
-			 "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+			 "review,spends,currency,money,tokens,reserved_money,reserved_tokens,lease_until_ns,claims,would_verdict,would_code,"
+			 "would_rule,would_message)VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[SQL_DENIAL] = "INSERT OR IGNORE INTO denial SELECT ?2,CASE ?2 WHEN 'agent' THEN agent WHEN 'tree' THEN 's_'||root ELSE 's_'||session "
-		       "END,?3,?4,?5,?6 FROM session WHERE session=?1",
-	[SQL_REVIEW] = "INSERT INTO review(review,session,tool,opened_ns,until_ns,asks,joined,currency,money,tokens,state,claim_only)"
-		       "VALUES(?,?,?,?,?,?,1,?,?,?,'pending',0)",
+		       "END,?3,?4,?5,?6,?7 FROM session WHERE session=?1",
+	[SQL_REVIEW] = "INSERT INTO review(review,session,tool,opened_ns,until_ns,asks,joined,currency,money,tokens,state,claim_only,same)"
+		       "VALUES(?,?,?,?,?,?,1,?,?,?,'pending',0,?)",
 	[SQL_REVIEW_JOIN] = "UPDATE review SET joined=joined+1,money=max(money,?2),tokens=max(tokens,?3)WHERE review=?1",
 	[SQL_REVIEW_SPEND] = "UPDATE review SET state='spent',spent_by=?2,spent_ns=?3 WHERE review=?1",
+	/* those of the very call that has run now */
+	[SQL_REVIEW_END] = "UPDATE review SET state='closed',ended_ns=?3,ended_by=?2,spent_by=?2 FROM review one WHERE one.review=?1 "
+			   "AND review.session=one.session AND review.same=one.same AND review.state IN('pending','resumed')",
 	[SQL_REVIEW_ANSWER] = "UPDATE review SET state=?2,ended_ns=?3,ended_by=?4,operator=?5,reason=?6 WHERE review=?1",
 	[SQL_REVIEW_TIMEOUT] = "UPDATE review SET state='timeout',ended_ns=?2,ended_by=?3 WHERE review=?1",
 	[SQL_REVIEW_WAITER] = "UPDATE review SET claim_only=1 WHERE review=?1",
@@ -158,9 +169,13 @@ const char *const projection_sql[SQL_COUNT] = {
 			    "charged_tokens=reserved_tokens WHERE decision=?1",
 	[SQL_ANSWER] = "INSERT INTO answer VALUES(?,?,?,?,?,?,?,?,?)",
 	[SQL_GRANT] = "INSERT INTO budget_grant VALUES(?,?,?,?,?,?,?,?,?,?)",
-	[SQL_BREAKER] = "INSERT OR REPLACE INTO breaker SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14 "
-			"WHERE ?3=0 OR EXISTS(SELECT 1 FROM session WHERE session=?3 AND ended IS NULL)",
-	[SQL_BREAKER_DROP] = "DELETE FROM breaker WHERE breaker=?1 AND scope=?2 AND session=?3 AND owner=?4 AND tool=?5",
+	/* ?16: it says no more than no row would; kept all the same in shadow mode beside one that binds and says more */
+	[SQL_BREAKER] = "INSERT OR REPLACE INTO breaker SELECT ?1,?2,?3,?4,?5,?7,?8,?9,?10,?11,?12,?13,?14,?15,?6 "
+			"WHERE(?3=0 OR EXISTS(SELECT 1 FROM session WHERE session=?3 AND ended IS NULL))AND(?16=0 OR EXISTS(SELECT 1 FROM breaker "
+			"WHERE breaker=?1 AND scope=?2 AND session=?3 AND owner=?4 AND tool=?5 AND would<>?6))",
+	[SQL_BREAKER_DROP] = "DELETE FROM breaker WHERE breaker=?1 AND scope=?2 AND session=?3 AND owner=?4 AND tool=?5 AND would=?6",
+	[SQL_END_WOULD_DENIALS] = "DELETE FROM denial WHERE would",
+	[SQL_END_WOULD_BREAKERS] = "DELETE FROM breaker WHERE would",
 	[SQL_THROTTLE] = "INSERT INTO throttle VALUES(?,?,?,?,?)",
 	[SQL_LOSS] = "INSERT INTO loss VALUES(?,?,?,?,?,?)",
 	[SQL_LEDGER] = "INSERT OR REPLACE INTO ledger VALUES(?,?,?,?,?,?,?,?,?,?)",

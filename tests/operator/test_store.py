@@ -85,7 +85,7 @@ def test_spend_is_what_pawl_spend_says(daemon):
     for by in ("tool", "agent", "day"):
         told = json.loads(daemon.pawl("spend", "--by", by, "--dir", str(daemon.dir), "--json").stdout)["rows"]
         assert told
-        columns = [by, "calls", "open", "refused", "settled", "reserved", "currency", "tokens", "tokens_reserved"]
+        columns = [by, "calls", "open", "refused", "would", "settled", "would_settled", "reserved", "currency", "tokens", "tokens_reserved"]
         rows = ask(daemon, f"SELECT {', '.join(columns)} FROM spend_by_{by}")
         assert sorted(rows) == sorted(tuple(row[c] for c in columns) for row in told)
 

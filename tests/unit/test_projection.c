@@ -49,7 +49,7 @@ static const struct question {
 	{ "SELECT entry,what,session,decision,bytes FROM loss", "9|reservation_expired|3|8|\n10|late_settle|3|8|\n32|torn_tail|||77\n" },
 	{ "SELECT budget,unit,scope,session,spent,reserved,granted FROM ledger", "all|calls|global|0|3|0|0\n" },
 	{ "SELECT budget,spent,\"limit\" FROM ledgers", "all|3|100\n" },
-	{ "SELECT * FROM spend_by_tool", "t|4|0|6|6.55|0||0|0\n" },
+	{ "SELECT * FROM spend_by_tool", "t|4|0|6|0|6.55|0|0||0|0\n" },
 	{ "SELECT agent,calls,refused,settled FROM spend_by_agent", "ann|1|0|3\nlocal|3|6|3.55\n" },
 	{ "SELECT day,settled FROM spend_by_day", "1970-01-01|6.55\n" },
 	{ "SELECT code,rule,denials,sessions FROM denials_by_rule", "rule|r1|1|1\n" },
