@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define MAX_QUEUE  4096u /* of some 3 KiB each */
-#define RETRY_MS   5000	  /* a file that cannot be written is tried again */
 #define MEMORY_MS  100	  /* and memory that is not to be had */
 #define NICE	   10
 #define GATHER_MS  5	  /* entries come in crowds: one waking for many */
@@ -158,7 +157,7 @@ static void wait_for_work(struct projector *pj)
 			(void)pthread_cond_wait(&pj->wake, &pj->lock);
 			continue;
 		}
-		ms = projector_ms() + (pj->in_tx ? COMMIT_MS : RETRY_MS);
+		ms = pj->in_tx ? projector_ms() + COMMIT_MS : pj->retry_at_ms;
 		until = (struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 		if (pthread_cond_timedwait(&pj->wake, &pj->lock, &until) != 0)
 			return; /* committed, or tried again: see work() */
@@ -185,7 +184,7 @@ static void work(struct projector *pj, struct pending_queue *list, uint64_t dura
 {
 	bool busy = list->n > 0;
 
-	if (pj->retry && (!busy || finish))
+	if (pj->retry && (finish || projector_ms() >= pj->retry_at_ms)) /* however much there is to do: it may never be quiet */
 		rows_open(pj);
 	follow(pj, list);
 	(void)follow_journal(pj, durable);

@@ -35,7 +35,7 @@ struct projector {
 	uint64_t next; /* state_next_seq(st) */
 	struct projection *db;
 	bool in_tx, retry, remake;
-	int64_t tx_since_ms;   /* CLOCK_MONOTONIC */
+	int64_t tx_since_ms, retry_at_ms; /* CLOCK_MONOTONIC */
 	uint32_t tx_n;	       /* rows of entries in the transaction */
 	uint64_t rows;	       /* as far as SQLite's rows go, with those of the transaction */
 	uint64_t last_at;      /* of the newest snapshot stored or given up */
@@ -55,6 +55,7 @@ void rows_put(struct projector *pj, const struct entry *e); /* the entry that wa
 void rows_commit(struct projector *pj);
 bool rows_due(const struct projector *pj); /* the transaction is large or old enough */
 #define COMMIT_MS 100
+#define RETRY_MS  5000 /* a file that cannot be written is tried again */
 int64_t projector_ms(void);
 void rows_catch_up(struct projector *pj); /* a slice of those that were missed */
 static inline bool rows_behind(const struct projector *pj)

@@ -27,6 +27,7 @@ static void rows_failed(struct projector *pj, const struct pawl_error *err)
 	pj->db = NULL;
 	pj->in_tx = false;
 	pj->retry = true;
+	pj->retry_at_ms = projector_ms() + RETRY_MS;
 	pj->remake = err->code == PAWL_E_MALFORMED;
 }
 

@@ -356,10 +356,35 @@ def test_deleted_while_it_runs():
                 f.unlink()
         works(p)
         until("status tells", lambda: d.status()["store"]["problem"])
-        works(p)
-        until("it is made anew", lambda: d.status()["store"]["problem"] is None and projection(d).exists(), 20)
+        until("it is made anew, though it is never quiet", lambda: works(p) or d.status()["store"]["problem"] is None, 20)
         caught_up(d)
-        assert ask(d, "SELECT count(*) FROM settlement") == [(15,)]
+        assert ask(d, "SELECT count(*) FROM settlement") == [(p.n,)]
+        d.stop()
+        assert_rebuild_says_the_same(d)
+
+
+def test_a_folder_that_cannot_be_written():
+    """What is open already is written on; what is gone cannot be made, which status tells; given back, it is made without a new start."""
+    with Live(POLICY) as d:
+        p = Play(d, 1)
+        p.start()
+        works(p)
+        caught_up(d)
+        (d.dir / "state").chmod(0o700 & ~0o200)
+        try:
+            works(p)
+            caught_up(d)
+            assert d.status()["store"]["problem"] is None
+            if os.geteuid() != 0:  # nobody else can delete there now
+                return
+            for f in (d.dir / "state").glob("projection.sqlite*"):
+                if not f.name.endswith("-lock"):
+                    f.unlink()
+            until("status tells", lambda: works(p) or "denied" in (d.status()["store"]["problem"] or ""), 20)
+        finally:
+            (d.dir / "state").chmod(0o700)
+        until("it is made", lambda: works(p) or d.status()["store"]["problem"] is None, 20)
+        caught_up(d)
         d.stop()
         assert_rebuild_says_the_same(d)
 
