@@ -13,9 +13,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define SERVE_NS (50 * 1000000)
+#define SERVE_NS  (50 * 1000000)
 #define EXTEND_NS (30 * NS_PER_SEC) /* a supervisor waits so long for the next sign of life */
-#define LOOK_AT 256 /* entries between two looks at the clock */
+#define LOOK_AT	  256		    /* entries between two looks at the clock */
 
 /* ---- while it takes its time ---- */
 
@@ -217,10 +217,13 @@ static int from_snapshot(struct reading *rd, struct projection *db, struct pawl_
 
 		if (r == 0)
 			r = read_on(rd, &why);
-		if (r == 0)
-			r = look_back(rd, err);
-		if (r == PAWL_E_TAMPERED && err->code)
-			return r; /* reading it all would say the same */
+		if (r == 0) {
+			r = look_back(rd, &why);
+			if (r == PAWL_E_TAMPERED) { /* reading it all would say the same */
+				*err = why;
+				return r;
+			}
+		}
 		if (r == 0) {
 			oplog(OPLOG_INFO, "started from the snapshot at entry %llu", (unsigned long long)rows[i].at);
 			return STARTED;
