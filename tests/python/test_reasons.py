@@ -25,5 +25,11 @@ def test_error_codes_of_the_wire_are_reasons():
     assert len(words) > 5 and set(words) <= {c.value for c in ReasonCode}
 
 
+def test_the_wire_describes_each():
+    part = (ROOT / "docs/wire.md").read_text().split("## Reason codes")[1].split("\n## ")[0]
+    told = [code for row in part.splitlines() if row.startswith("| `") for code in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(told) == sorted(c.value for c in ReasonCode)
+
+
 def test_hints_name_known_codes():
     assert set(HINTS) <= set(ReasonCode)
