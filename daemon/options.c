@@ -8,7 +8,10 @@
 
 #define MAX_COUNT 1000000000u
 
-enum { OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER, OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND };
+enum {
+	OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER,
+	OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND
+};
 
 static const struct option long_options[] = {
 	{ "dir", required_argument, NULL, 'd' },
@@ -49,7 +52,8 @@ void options_help(void)
 		   "      --user NAME         run as NAME after the start (needs root)\n"
 		   "      --snapshot-every N  entries between two snapshots that a start may go on from; default 50000\n"
 		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
-		   "      --check             check policy, key, folders and log, then exit\n"
+		   "      --foreground        stay in the foreground, which is the default\n"
+		   "      --check             check policy, key, folders and all of the log, then exit\n"
 		   "  -h, --help   -V, --version\n"
 		   "\n"
 		   "Signals: TERM, INT drain, write a stop entry and exit; HUP loads the policy again, whole or not at all.\n"
@@ -93,17 +97,22 @@ static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, str
 	return 0;
 }
 
+static int bad_count(const char *text, struct pawl_error *err)
+{
+	return pawl_fail(err, PAWL_E_USAGE, "--snapshot-every takes a number of entries from 1 to %u, not %.20s", MAX_COUNT, text);
+}
+
 static int count(const char *text, uint64_t *ret, struct pawl_error *err)
 {
 	uint64_t n = 0;
 
 	for (const char *p = text; *p; p++) {
 		if (*p < '0' || *p > '9' || n > MAX_COUNT)
-			return pawl_fail(err, PAWL_E_USAGE, "not a number from 1 to %u: %.20s", MAX_COUNT, text);
+			return bad_count(text, err);
 		n = n * 10 + (uint64_t)(*p - '0');
 	}
 	if (n == 0 || n > MAX_COUNT)
-		return pawl_fail(err, PAWL_E_USAGE, "not a number from 1 to %u: %.20s", MAX_COUNT, text);
+		return bad_count(text, err);
 	*ret = n;
 	return 0;
 }

@@ -264,7 +264,8 @@ int cli_console(int argc, char **argv)
 	    "Plain lines, for any terminal, ssh or a pipe; ? explains, q or the end of input ends it.\n\n"
 	    "  --key FILE    the operator's key (default: $PAWL_KEY, else operator.key in $XDG_CONFIG_HOME/pawl or\n"
 	    "                ~/.config/pawl); without one it only watches\n"
-	    "  --as NAME     the name that the key is enrolled under (default: the key's own name)\n";
+	    "  --as NAME     the name that the key is enrolled under (default: the key's own name)\n"
+	    "Exit status: 0 ended, 1 failed, 2 usage.\n";
 	struct session *s = calloc(1, sizeof(*s));
 	struct pawl_error err = { .code = PAWL_OK };
 	int status = 1;

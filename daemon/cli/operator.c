@@ -25,6 +25,9 @@ static int usage(const char *verb, FILE *out, int status)
 		      "%s\n"
 		      "  --dir DIR   pawld's folder (default: $PAWL_DIR, /var/lib/pawl for root,\n"
 		      "              else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
+		      "  --operator-socket PATH\n"
+		      "              pawld's operator door, when it is not DIR/run/operator/operator.sock\n"
+		      "  --json      what pawld replied\n"
 		      "Exit status: 0 done, 1 pawld could not be asked, 2 usage.\n",
 		      verb,
 		      str_is(str_of(verb), "sessions") ? "Lists the sessions that pawld holds." : "Says how pawld is: policy, log, sessions, counters, probes.");

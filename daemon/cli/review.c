@@ -6,6 +6,7 @@
 #define REQUEST BUF_MAX(8192)
 #define PAGE    200
 
+#define LOOKED "Exit status: 0 done, 1 failed, 2 usage.\n"
 #define EXITS "Exit status: 0 done, 1 refused or failed, 2 usage, 3 already answered.\n"
 #define KEY_OPTIONS                                                                                              \
 	"  --key FILE    the operator's key (default: $PAWL_KEY, else operator.key in $XDG_CONFIG_HOME/pawl or " \
@@ -88,7 +89,7 @@ int cli_reviews(int argc, char **argv)
 	    "Lists the cards that wait for a person, oldest first: id, state, tool, agent, session, time left, "
 	    "reason.\n\n"
 	    "  --all         answered, timed-out and closed ones too, as far as their sessions are kept\n"
-	    "  --json        {\"reviews\": [card, ...]}, in ASCII\n";
+	    "  --json        {\"reviews\": [card, ...]}, in ASCII\n" LOOKED;
 	struct asking a = { .verb = argv[0] };
 	struct card_view view = CARD_VIEW_SHORT;
 	struct pawl_error err = { .code = PAWL_OK };
@@ -137,7 +138,7 @@ int cli_review(int argc, char **argv)
 	    "usage: pawl review show ID [--json]\n"
 	    "Shows a card whole: what would happen, why it was held, who asks, the calls before.\n"
 	    "Every character that hides, turns or imitates text is shown as \\u{hex}, and the card is marked.\n\n"
-	    "  --json        pawld's reply, in ASCII\n";
+	    "  --json        pawld's reply, in ASCII\n" LOOKED;
 	struct asking a = { .verb = "review show" };
 	struct card_view view = CARD_VIEW_WHOLE;
 	struct pawl_error err = { .code = PAWL_OK };
