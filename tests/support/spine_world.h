@@ -395,6 +395,4 @@ static inline void assert_states_equal(const struct world *w)
 }
 
 #define CENT(n) ((n) * MONEY_PER_UNIT / 100)
-
-#define CENT(n) ((n) * MONEY_PER_UNIT / 100)
 #endif

@@ -223,7 +223,6 @@ static void test_no_file(void **state)
 {
 	struct world *w = *state;
 	struct projector_status s = { .rows = 0 };
-	struct pawl_error err;
 	uint64_t at;
 
 	traffic(w, "x", 2);
@@ -244,7 +243,6 @@ static void test_no_file(void **state)
 	run_until_owed_nothing(w);
 	settle_down(w);
 	check_snapshot(w, &at);
-	(void)err;
 }
 
 /* Damaged, or of a log that was longer: made anew, and filled from entry 0. */
