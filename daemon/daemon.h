@@ -48,8 +48,8 @@ PAWL_MUST_USE int daemon_open(struct daemon *d, const struct door_calls *doors, 
 void daemon_close(struct daemon *d);
 /* Loads the policy file; problems go to the operational log, one line each. */
 PAWL_MUST_USE int daemon_load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct pawl_error *err);
-/* HUP (order NULL), or an operator: whole new or whole old; either way an entry. */
-/* 0: done(cookie) comes with the entry, loaded or refused (rep says why; the caller ends it). Negative: no entry, the policy is as it was. */
+/* HUP (order NULL), or an operator: whole new or whole old; either way an entry.
+ * 0: done(cookie) comes with the entry, loaded or refused (rep says why; the caller ends it). Negative: no entry, the policy is as it was. */
 PAWL_MUST_USE int daemon_reload(struct daemon *d, struct policy_report *rep, const struct reload_order *order, void *cookie, struct refusal *no);
 /* --check: policy, key, folders, log; prints what it finds. */
 PAWL_MUST_USE int daemon_check(struct daemon *d, struct pawl_error *err);

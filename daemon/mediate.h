@@ -134,13 +134,12 @@ PAWL_MUST_USE int mediate_key(struct mediator *m, bool enrolled, struct str oper
 PAWL_MUST_USE int mediate_start(struct mediator *m, const struct entry_start *start, struct refusal *no);
 PAWL_MUST_USE int mediate_stop(struct mediator *m, struct str why, struct refusal *no);
 PAWL_MUST_USE int mediate_torn(struct mediator *m, int64_t bytes, struct refusal *no);
-/* pol: a new policy, owned from here on 0. pol NULL and refused not empty: the news that a file was refused, and why.
- * pol NULL and nothing refused: an entry that says which policy is in force. */
-/* order NULL: nobody signed for it. */
 struct reload_order {
 	const struct signed_by *by;
 	struct str reason;
 };
+/* pol: a new policy, owned from here on 0. pol NULL and refused not empty: the news that a file was refused, and why.
+ * pol NULL and nothing refused: an entry that says which policy is in force. order NULL: nobody signed for it. */
 PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct str refused, const struct reload_order *order, void *cookie,
 				 struct refusal *no);
 

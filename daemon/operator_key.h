@@ -20,8 +20,9 @@ PAWL_MUST_USE int operators_load(struct operators *ops, const char *dir, operato
 size_t operators_count(const struct operators *ops);
 
 void operators_nonce(const struct operators *ops, int64_t now, uint8_t ret[static 32], int64_t *ret_expires);
-/* The nonce is used up by the first good signature over it, and by nothing else. 0: the signature is name's, over text. PAWL_E_AUTH: unknown operator, stale or unknown
- * nonce, wrong signature (told apart only in err->msg, for the operational log). ret_vkey: borrowed until the next load. */
+/* The nonce is used up by the first good signature over it, and by nothing else. 0: the signature is name's, over text. PAWL_E_AUTH: unknown
+ * operator, stale or unknown nonce, wrong signature, too many of them in a minute (told apart only in err->msg, for the operational log).
+ * ret_vkey: borrowed until the next load. */
 PAWL_MUST_USE int operators_check(struct operators *ops, struct str name, const uint8_t nonce[static 32], struct str text,
 				  const uint8_t signature[static 64], int64_t now, struct str *ret_vkey, struct pawl_error *err);
 #endif

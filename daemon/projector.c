@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_QUEUE  4096u /* of some 3 KiB each */
-#define MEMORY_MS  100	  /* and memory that is not to be had */
-#define NICE	   10
-#define GATHER_MS  5	  /* entries come in crowds: one waking for many */
+#define MAX_QUEUE 4096u /* of some 3 KiB each */
+#define MEMORY_MS 100	/* memory that is not to be had is asked for again */
+#define NICE	  10
+#define GATHER_MS 5 /* entries come in crowds: one waking for many */
 
 int64_t projector_ms(void)
 {
@@ -275,8 +275,9 @@ int projector_new(const struct projector_config *cfg, struct projector **ret, st
 		free(path);
 		return pawl_fail(err, PAWL_E_NOMEM, "no memory for the projector");
 	}
-	*pj = (struct projector){ .journal = cfg->journal, .path = path, .every = cfg->snapshot_every ? cfg->snapshot_every : SNAPSHOT_EVERY,
-				  .max_queue = cfg->max_queue ? cfg->max_queue : MAX_QUEUE, .st = cfg->state, .next = state_next_seq(cfg->state), .last_at = cfg->snapshot_at, .unread = cfg->unread };
+	*pj = (struct projector){ .journal = cfg->journal, .path = path, .st = cfg->state, .next = state_next_seq(cfg->state),
+				  .every = cfg->snapshot_every ? cfg->snapshot_every : SNAPSHOT_EVERY,
+				  .max_queue = cfg->max_queue ? cfg->max_queue : MAX_QUEUE, .last_at = cfg->snapshot_at, .unread = cfg->unread };
 	pj->durable = pj->next;
 	pj->said.snapshot_at = cfg->snapshot_at;
 	(void)snprintf(pj->origin, sizeof(pj->origin), "%.*s", STR_ARG(cfg->origin));

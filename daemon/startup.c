@@ -4,7 +4,6 @@
 
 #include "daemon/base/oplog.h"
 #include "daemon/base/files.h"
-#include "daemon/log/entry.h"
 #include "daemon/operator_key.h"
 #include "daemon/reading.h"
 #include "daemon/safe.h"
@@ -177,8 +176,8 @@ static int take_value(void *arg, const struct private_row *row, struct pawl_erro
 
 static int take_values(struct secrets *s, struct pawl_error *err)
 {
-	int r = private_values(s->d->priv, take_value, s, err);
 	struct pawl_error why = { .code = PAWL_OK };
+	int r = private_values(s->d->priv, take_value, s, err);
 
 	if (r == 0 && s->n_gone && private_drop(s->d->priv, s->gone, s->n_gone, &why) < 0)
 		oplog_error("arguments of cards that nobody needs stay in the private store", &why);
@@ -323,8 +322,8 @@ static int check_mark(struct daemon *d, struct pawl_error *err)
 
 static int start_projector(struct daemon *d, const struct reading *rd, struct pawl_error *err)
 {
-	struct projector_config cfg = { .journal = d->journal, .path = d->projection, .snapshot_every = d->opt->snapshot_every, .snapshot_at = rd->from, .unread = rd->unread,
-					.origin = str_of(d->origin) };
+	struct projector_config cfg = { .journal = d->journal, .path = d->projection, .snapshot_every = d->opt->snapshot_every,
+					.snapshot_at = rd->from, .unread = rd->unread, .origin = str_of(d->origin) };
 	int r = state_clone(rd->st, &cfg.state, err);
 
 	memcpy(cfg.chain, rd->chain, sizeof(cfg.chain));

@@ -3,8 +3,6 @@
  * before anything looks at them, which is what most of these tests have not thought of. Owns nothing. */
 #include "policy/compile.h"
 
-#include <stdio.h>
-
 #define OF_TEXT   1u
 #define OF_NUMBER 2u
 #define OF_BOOL   4u

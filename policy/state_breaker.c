@@ -175,7 +175,8 @@ static uint32_t find_twin(const struct state *st, const struct breaker_row *row)
 
 void break_put(struct state *st, const struct breaker_row *row, uint64_t seq)
 {
-	uint32_t h = find_break(st, row), twin = row->would || st->shadow ? find_twin(st, row) : 0, session = row->session ? find_session(st, row->session) : 0;
+	uint32_t h = find_break(st, row), twin = row->would || st->shadow ? find_twin(st, row) : 0;
+	uint32_t session = row->session ? find_session(st, row->session) : 0;
 	struct breaker_row *to;
 
 	if (row->session && (!session || session_at(st, session)->pub.end != SESSION_LIVE))

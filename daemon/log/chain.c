@@ -1,7 +1,6 @@
 /* daemon/log/chain.c - see chain.h. Owns nothing; reads what journal_walk() gives. */
 #include "daemon/log/chain.h"
 
-#include "daemon/log/entry.h"
 #include "daemon/log/note.h"
 
 static int link_entry(void *arg, uint64_t seq, struct str note, struct pawl_error *err)
