@@ -285,7 +285,7 @@ int reading_run(struct reading *rd, const char *path, struct pawl_error *err)
 		r = try_snapshots(rd, path, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	if (rd->d->recovery.next_seq > SNAPSHOT_EVERY)
+	if (path && rd->d->recovery.next_seq > 0)
 		oplog(OPLOG_INFO, "reading the log from entry 0");
 	state_free(rd->st);
 	rd->st = NULL;
