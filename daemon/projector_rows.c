@@ -1,4 +1,4 @@
-/* daemon/projector_rows.c - what the projector keeps in SQLite: rows for people, in transactions of whatever was there to be followed, and snapshots of
+/* daemon/projector_rows.c - what the projector keeps in SQLite: rows for people, in transactions of COMMIT_MS or SLICE entries, and snapshots of
  * its state. Rows that fall behind, or whose file was lost, are filled up from the journal in slices. The thread alone comes here. */
 #include "daemon/projector_int.h"
 
