@@ -5,6 +5,7 @@
 #include "daemon/base/oplog.h"
 #include "daemon/log/note.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,14 +127,26 @@ static void follow(struct projector *pj, struct pending_queue *list)
 
 /* ---- the old part of the log ---- */
 
+/* Says nothing about the log: asked again, it may be read. */
+static bool is_for_now(const struct pawl_error *err)
+{
+	return err->code == PAWL_E_NOMEM || (err->code == PAWL_E_SYS && (err->os_errno == ENOMEM || err->os_errno == EMFILE || err->os_errno == ENFILE));
+}
+
 static void check_old(struct projector *pj)
 {
 	uint64_t to = pj->unread - pj->read > SLICE ? pj->read + SLICE : pj->unread;
 	struct pawl_error err = { .code = PAWL_OK };
-	int r = chain_walk(&pj->old, pj->journal, pj->read, to, &err);
+	struct chain old = pj->old;
+	int r = chain_walk(&old, pj->journal, pj->read, to, &err);
 
 	if (r == 0 && to == pj->unread)
-		r = chain_ends_in(&pj->old, pj->chain, to, &err);
+		r = chain_ends_in(&old, pj->chain, to, &err);
+	if (r < 0 && is_for_now(&err)) {
+		nap(MEMORY_MS);
+		return;
+	}
+	pj->old = old;
 	pj->read = r == 0 ? to : pj->unread; /* nothing more is to be learnt */
 	if (r == 0)
 		return;

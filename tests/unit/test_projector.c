@@ -3,6 +3,7 @@
 #include "daemon/store/projection.h"
 #include "tests/support/spine_world.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static int make_small(void **state)
@@ -47,6 +48,21 @@ static void traffic(struct world *w, const char *name, int n)
 
 		(void)snprintf(call, sizeof(call), "%s%d", name, i);
 		g = ask(w, (struct asked){ .tool = "free", .call = call, .args = "{\"x\":1}" });
+		assert_int_equal(g.verdict, VERDICT_ALLOW);
+		(void)settle(w, g.seq, OUTCOME_OK, -1);
+	}
+}
+
+/* No two alike, so that no loop is found. */
+static void various(struct world *w, const char *name, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char call[64], args[96];
+		struct got g;
+
+		(void)snprintf(call, sizeof(call), "%s%d", name, i);
+		(void)snprintf(args, sizeof(args), "{\"call\":\"%s\"}", call);
+		g = ask(w, (struct asked){ .tool = "free", .call = call, .args = args });
 		assert_int_equal(g.verdict, VERDICT_ALLOW);
 		(void)settle(w, g.seq, OUTCOME_OK, -1);
 	}
@@ -245,6 +261,39 @@ static void test_no_file(void **state)
 	check_snapshot(w, &at);
 }
 
+/* The file can be had again while calls go on and on: the rows do not wait for a pause. */
+static void test_file_back_under_load(void **state)
+{
+	struct world *w = *state;
+	struct projector_status s = { .rows = 0 };
+	char folder[128], path[192];
+	struct pawl_error err;
+
+	(void)snprintf(folder, sizeof(folder), "%s.d", w->file);
+	(void)snprintf(path, sizeof(path), "%s/projection.sqlite", folder);
+	assert_int_equal(projector_restart(w, path), 0);
+	for (int i = 0; !s.problem[0]; i++) {
+		assert_true(i < 2000);
+		projector_status(w->projector, &s);
+		(void)poll(NULL, 0, 2);
+	}
+	assert_int_equal(mkdir(folder, 0700), 0);
+	for (int i = 0; s.problem[0]; i++) {
+		char name[32];
+
+		assert_true(i < 400); /* 5 s, and what a slow machine takes */
+		(void)snprintf(name, sizeof(name), "load%d-", i);
+		various(w, name, 1);
+		projector_status(w->projector, &s);
+		(void)poll(NULL, 0, 25);
+	}
+	assert_int_equal(projector_restart(w, NULL), 0);
+	assert_int_equal(projection_remove(path, &err), 0);
+	(void)snprintf(path, sizeof(path), "%s/projection.sqlite-lock", folder);
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
+
 /* Damaged, or of a log that was longer: made anew, and filled from entry 0. */
 static void test_made_anew(void **state)
 {
@@ -265,6 +314,33 @@ static void test_made_anew(void **state)
 	assert_int_equal(projector_restart(w, NULL), 0);
 	assert_int_equal(projection_open_readonly(w->file, &db, &err), 0);
 	assert_int_equal(projection_applied(db), w->m.durable);
+	projection_close(db);
+}
+
+/* An orderly end while the rows are still being filled up: the snapshot is good for a start all the same. */
+static void test_end_with_rows_behind(void **state)
+{
+	struct world *w = *state;
+	struct projection_snapshot rows[4];
+	struct pawl_error err;
+	struct projection *db = NULL;
+	uint64_t at;
+	size_t n = 0;
+
+	various(w, "b", 3000);
+	assert_int_equal(projector_restart(w, NULL), 0);
+	assert_int_equal(projection_remove(w->file, &err), 0);
+	assert_int_equal(projector_restart(w, w->file), 0);
+	at = w->m.durable;
+	mediate_snapshot(&w->m, 5000);
+	run_until_owed_nothing(w);
+	assert_int_equal(projector_restart(w, NULL), 0);
+	assert_int_equal(projection_open_readonly(w->file, &db, &err), 0);
+	assert_true(projection_applied(db) < at);
+	assert_int_equal(projection_snapshots(db, rows, PAWL_LEN(rows), &n, &err), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(rows[0].at, at);
+	assert_int_equal(rows[0].entry, at);
 	projection_close(db);
 }
 
@@ -298,12 +374,47 @@ static void test_old_part(void **state)
 	assert_int_equal(stat(w->file, &sb), -1); /* the next start has no snapshot to begin with */
 }
 
+/* That no descriptor is to be had while the old part is read says nothing about the log. */
+static void test_old_part_without_descriptors(void **state)
+{
+	struct world *w = *state;
+	struct projector_status s = { .unread = 1 };
+	struct pawl_error err = { .code = PAWL_OK };
+	struct rlimit was, none;
+	int fd;
+
+	traffic(w, "d", 30);
+	settle_down(w);
+	w->unread = w->m.durable;
+	chain_at(w, w->unread, w->chain);
+	assert_int_equal(projector_restart(w, NULL), 0);
+	fd = dup(0); /* the lowest that is free; the projector's own is to be the last */
+	assert_true(fd >= 0 && close(fd) == 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
+	none = (struct rlimit){ (rlim_t)projector_fd(w->projector) + 1, was.rlim_max };
+	assert_true(fd > projector_fd(w->projector));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(projector_restart(w, w->file), 0);
+	for (int i = 0; i < 30 && mediate_follow(&w->m, &err) == 0; i++)
+		(void)poll(NULL, 0, 10);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(err.code, PAWL_OK);
+	projector_status(w->projector, &s);
+	assert_int_equal(s.unread, w->unread);
+	for (int i = 0; s.unread; i++) {
+		assert_true(i < 2000);
+		projector_status(w->projector, &s);
+		(void)poll(NULL, 0, 2);
+	}
+	assert_int_equal(mediate_follow(&w->m, &err), 0);
+}
+
 int main(void)
 {
 #define ROW(t, make) cmocka_unit_test_setup_teardown(t, make, end_world)
 	const struct CMUnitTest tests[] = {
 		ROW(test_every_so_many, make_small), ROW(test_queue_of_one, make_narrow), ROW(test_at_the_end, make_late), ROW(test_no_log_for_it, make_late),
 		ROW(test_no_file, make_small),	     ROW(test_made_anew, make_small),	  ROW(test_old_part, make_small),
+		ROW(test_file_back_under_load, make_late), ROW(test_end_with_rows_behind, make_late), ROW(test_old_part_without_descriptors, make_small),
 	};
 
 	return sodium_init() < 0 ? 1 : cmocka_run_group_tests_name("projector", tests, NULL, NULL);
