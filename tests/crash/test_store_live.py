@@ -27,6 +27,8 @@ default: deny
   held: {cost: 0.03 USD, lease: 1s}
   poll: {lease: 1s}
   stamp: {lease: 1s}
+  forbidden: {lease: 1s}
+  unruled: {lease: 1s}
 rules:
   - {id: work, allow: [work, fixed, given, pay, flaky, poll, stamp]}
   - {id: never, deny: [forbidden]}
@@ -141,7 +143,7 @@ class Play:
         s.decide("forbidden", self.args())
         s.decide("stamp", {"to": "eve"})
         s.decide("stamp", {"to": "bob", **self.args()})
-        s.decide("unheard of", {})
+        s.decide("unruled", {})
 
     def loops(self, s: Session) -> None:
         for _ in range(5):
