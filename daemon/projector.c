@@ -45,8 +45,18 @@ static void nap(int ms)
 
 /* ---- following ---- */
 
-/* What is on disk must be in the state. */
-static void apply(struct projector *pj, const struct entry *e)
+/* A start may use it from here on, and that is told only when it is so. */
+static void vouch(struct projector *pj, const struct entry *e)
+{
+	snapshot_logged(pj, e);
+	rows_commit(pj);
+	(void)pthread_mutex_lock(&pj->lock);
+	pj->said.snapshot_at = (uint64_t)e->snapshot.at;
+	(void)pthread_mutex_unlock(&pj->lock);
+}
+
+/* What is on disk must be in the state; then its rows follow. */
+static void follow_entry(struct projector *pj, const struct entry *e)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	int r;
@@ -68,12 +78,9 @@ static void apply(struct projector *pj, const struct entry *e)
 		told = true;
 	}
 	pj->next = e->seq + 1;
-	if (e->kind == ENTRY_SNAPSHOT) {
-		(void)pthread_mutex_lock(&pj->lock);
-		pj->said.snapshot_at = (uint64_t)e->snapshot.at;
-		(void)pthread_mutex_unlock(&pj->lock);
-		snapshot_logged(pj, e);
-	}
+	rows_put(pj, e);
+	if (e->kind == ENTRY_SNAPSHOT)
+		vouch(pj, e);
 }
 
 int projector_parse(uint64_t seq, struct str note, struct entry_parsed *ret, struct pawl_error *err)
@@ -92,8 +99,7 @@ static int follow_note(void *arg, uint64_t seq, struct str note, struct pawl_err
 
 	if (r < 0)
 		return r;
-	apply(pj, &p.e);
-	rows_put(pj, &p.e);
+	follow_entry(pj, &p.e);
 	entry_parsed_done(&p);
 	return 0;
 }
@@ -118,8 +124,7 @@ static void follow(struct projector *pj, struct pending_queue *list)
 	while ((p = pending_queue_pop(list))) {
 		whole = whole && follow_journal(pj, p->seq); /* what did not fit the queue */
 		if (whole) {
-			apply(pj, &p->e);
-			rows_put(pj, &p->e);
+			follow_entry(pj, &p->e);
 		}
 		free(p);
 	}

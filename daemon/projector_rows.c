@@ -52,12 +52,16 @@ static int open_or_remake(struct projector *pj, struct pawl_error *err)
 void rows_open(struct projector *pj)
 {
 	struct pawl_error err = { .code = PAWL_OK };
+	struct projection_snapshot kept[4];
+	size_t n = 0;
 
 	pj->retry = false;
 	if (open_or_remake(pj, &err) < 0) {
 		rows_failed(pj, &err);
 		return;
 	}
+	if (projection_snapshots(pj->db, kept, PAWL_LEN(kept), &n, &err) < 0 || n == 0)
+		pj->last_at = pj->last_bytes = 0; /* what there was is gone: the next one is due at once */
 	pj->rows = projection_applied(pj->db);
 	say_problem(pj, "");
 }
@@ -192,7 +196,7 @@ void snapshot_logged(struct projector *pj, const struct entry *e)
 	struct pawl_error err = { .code = PAWL_OK };
 	int r;
 
-	if (!pj->db || pj->rows == e->seq)
+	if (!pj->db || pj->rows > e->seq) /* its own row has said so */
 		return;
 	r = rows_begin(pj, &err) ? projection_snapshot_logged(pj->db, (uint64_t)e->snapshot.at, e->seq, &err) : (int)err.code;
 	if (r < 0 && r != PAWL_E_LIMIT)

@@ -117,7 +117,7 @@ static void compile_rule(struct loader *ld, const struct ynode *node, uint32_t i
 	proto.aliases_too = d.rule->answer != VERDICT_ALLOW;
 	for (const struct ynode *e = d.names->first; e; e = e->next)
 		compile_entry(ld, e, proto);
-	if (ld->n_entries - first < d.names->n)
+	if (ld->n_entries == first || ld->n_entries - first < d.names->n)
 		return; /* some name is told already, and could be the one */
 	refuse_no_name(ld, d.cond[0], d.rule->when, ld->entries + first, ld->n_entries - first);
 	refuse_no_name(ld, d.cond[1], d.rule->unless, ld->entries + first, ld->n_entries - first);
