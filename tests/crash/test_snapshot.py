@@ -15,9 +15,9 @@ import time
 import pytest
 
 import journalfile
-from live import Live, nano, until
+from live import SLOW, Live, nano, until
 
-LOG = 65
+LOG, BUSY = 65, 75
 
 POLICY = """pawl: 1
 name: snapshot-test
@@ -358,34 +358,50 @@ def test_kills_between_snapshots():
         assert seen(d, s) == want
 
 
-def test_doors_answer_while_the_log_is_read():
-    """With no snapshot and a long log the doors say `unavailable`, and how far it is."""
-    with Live(POLICY) as d:
-        d.start()
-        s = d.session()
-        for i in range(0, 25_000, 100):  # a quarter of a second to read; the doors are looked at every twentieth
-            asked = [s.stream.send(json.dumps(s.decide_message("forbidden", {"n": i + k})).encode()) for k in range(100)]
-            for rid in asked:
-                s.stream.receive(rid)
-        d.stop()
-        HARM["gone"](d)
-        p = d.spawn()
-        answers = []
+def long_log(d: Live) -> None:
+    """Some quarter of a second to read, and no snapshot; doors and signals are looked at every twentieth."""
+    d.start()
+    s = d.session()
+    for i in range(0, 40_000 if SLOW == 1 else 10_000, 100):
+        asked = [s.stream.send(json.dumps(s.decide_message("forbidden", {"n": i + k})).encode()) for k in range(100)]
+        for rid in asked:
+            s.stream.receive(rid)
+    d.stop()
+    HARM["gone"](d)
+
+
+def hello(d: Live) -> dict:
+    """Its answer, as soon as there is a door."""
+    for _ in range(2000):
         try:
-            for _ in range(2000):
-                try:
-                    with d.door(2) as stream:
-                        got = stream.ask({"v": 1, "op": "hello"})
-                except OSError:
-                    time.sleep(0.002)
-                    continue
-                answers.append(got)
-                if "error" not in got:
-                    break
-            assert "error" not in answers[-1] and len(answers) > 1, answers
-            for got in answers[:-1]:
-                assert got["error"]["code"] == "unavailable", got
-                assert "reading the log" in got["error"]["message"], got
+            with d.door(2) as stream:
+                return stream.ask({"v": 1, "op": "hello"})
+        except OSError:
+            time.sleep(0.002)
+    raise AssertionError("no door")
+
+
+def test_doors_answer_while_the_log_is_read():
+    """They say `unavailable`, and how far it is; and a stop is heard."""
+    with Live(POLICY) as d:
+        long_log(d)
+        p = d.spawn()
+        try:
+            first = hello(d)
+            p.terminate()
+            _, text = p.communicate(timeout=30)
+        finally:
+            p.kill()
+        assert first["error"]["code"] == "unavailable" and "reading the log: entry " in first["error"]["message"], first
+        assert first["error"]["retry_after"] == "1s", first
+        assert p.returncode == BUSY and "told to stop while reading the log" in text, (p.returncode, text)
+        p = d.spawn()
+        try:
+            answers = [hello(d)]
+            while "error" in answers[-1]:
+                answers.append(hello(d))
         finally:
             p.terminate()
             p.communicate(timeout=30)
+        assert all(a["error"]["code"] == "unavailable" for a in answers[:-1]), answers
+        assert p.returncode == 0 and d.entries()[-1]["body"]["kind"] == "stop"

@@ -526,6 +526,12 @@ def test_empty_option_is_no_default(folder, option):
     assert code == 64 and "empty" in said, (code, said)
 
 
+@pytest.mark.parametrize("every", ["", "0", "-1", "7x", "1000000001", "18446744073709551617"])
+def test_a_distance_of_snapshots_that_is_none(folder, every):
+    code, said = folder.try_start("--snapshot-every", every)
+    assert code == 64 and "--snapshot-every takes a number" in said, (code, said)
+
+
 def test_regex_cannot_hold_everybody_up(folder):
     """PCRE2's limit starts anew at each place of the text; the whole match is bounded here. A limit that is hit denies."""
     folder.write_policy(POLICY.replace("rules:", "rules:\n  - {id: mail, deny: [work], when: {args.q: {regex: '\\w+@\\w+[.]com'}}}", 1))
