@@ -76,6 +76,8 @@ static int replay_parse(int argc, char **argv, struct replay_options *o, int *re
 			o->policies[o->n_policies++] = optarg;
 		else
 			good = false;
+		if (!good && c == 'p')
+			(void)fprintf(stderr, "pawl log replay: at most %d policies\n", REJUDGE_MAX_POLICIES);
 	}
 	if (good && optind < argc && !o->dir)
 		o->dir = argv[optind++];

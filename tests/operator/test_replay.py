@@ -353,6 +353,11 @@ def test_usage(words, status, person):
     assert done.returncode == status and bool(done.stdout) is (status == 0) and bool(done.stderr) is (status != 0), done
 
 
+def test_too_many_policies(person):
+    done = person.run("log", "replay", *["--policy", "p"] * 65)
+    assert done.returncode == 2 and b"at most 64 policies" in done.stderr and not done.stdout
+
+
 def test_a_bad_policy_is_said_with_its_place(daemon, folder, person):
     (folder / "bad.yaml").write_text(POLICY.replace("rules:", "rulez:"))
     done = person.run("log", "replay", "--policy", str(folder / "bad.yaml"))
