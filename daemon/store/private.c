@@ -6,6 +6,8 @@
  * redaction removes. One process only: the exclusive lock is taken at the start, a second opener gets PAWL_E_BUSY. */
 #include "daemon/store/private.h"
 
+#include "daemon/store/beside.h"
+
 #include <sqlite3.h>
 
 #include <errno.h>
@@ -149,10 +151,11 @@ static int schema(struct private_store *ps, struct pawl_error *err)
 
 static int db_open(struct private_store *ps, const char *path, struct pawl_error *err)
 {
-	int rc = sqlite3_open_v2(path, &ps->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_NOFOLLOW,
-				 NULL),
-	    r;
+	int rc, r = beside_check(path, err);
 
+	if (r < 0)
+		return r;
+	rc = sqlite3_open_v2(path, &ps->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
 	if (rc != SQLITE_OK)
 		return db_fail(ps, rc, "open", err);
 	(void)sqlite3_extended_result_codes(ps->db, 1);

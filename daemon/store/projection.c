@@ -3,6 +3,8 @@
  * projection_file.c says whether a file is ours before anything is written to it. */
 #include "daemon/store/projection_int.h"
 
+#include "daemon/store/beside.h"
+
 #include <sqlite3.h>
 
 #include <errno.h>
@@ -81,8 +83,11 @@ int projection_ask(struct projection *p, const char *sql, int64_t *ret, struct p
 
 int projection_connect(struct projection *p, const char *path, int flags, struct pawl_error *err)
 {
-	int rc = sqlite3_open_v2(path, &p->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+	int rc, r = beside_check(path, err);
 
+	if (r < 0)
+		return r;
+	rc = sqlite3_open_v2(path, &p->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
 	if (rc != SQLITE_OK)
 		return projection_fail(p, rc, "open", err);
 	(void)sqlite3_extended_result_codes(p->db, 1);

@@ -228,6 +228,25 @@ def test_edited_rows_change_nothing():
         same(before, settled_memory(d, s))
 
 
+@pytest.mark.parametrize("name", ["projection.sqlite-journal", "projection.sqlite-wal", "private.sqlite-journal"])
+def test_a_pipe_beside_the_files_holds_nobody_up(name):
+    with Live(POLICY) as d:
+        d.start()
+        s = fill(d)
+        before = settled_memory(d, s)
+        d.stop()
+        pipe = d.dir / "state" / name
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe, 0o600)
+        if name.startswith("private"):
+            code, text = d.try_start()
+            assert code != 0 and "not a regular file" in text, (code, text)
+            pipe.unlink()
+        d.start()
+        assert name.startswith("private") or (rebuilt(d) and said(d, "not a regular file")), d.lines
+        same(before, settled_memory(d, s))
+
+
 def test_an_older_file_is_gone_on_from():
     """A backup of the projection alone: its snapshot is genuine, the log has the rest."""
     with Live(POLICY) as d:
