@@ -46,21 +46,24 @@ void journal_segment_name(uint64_t first, char out[static 32])
 int journal_index_reserve(struct journal *j, size_t more, struct pawl_error *err)
 {
 	struct index_row *rows;
-	size_t cap;
+	bool room;
 
-	if (j->n_rows + more <= j->cap_rows)
-		return 0;
-	cap = j->cap_rows * 2 + 64;
-	if (cap < j->n_rows + more)
-		cap = j->n_rows + more;
-	(void)pthread_mutex_lock(&j->lock);
-	rows = reallocarray(j->rows, cap, sizeof(*rows));
-	if (rows) {
-		j->rows = rows;
-		j->cap_rows = cap;
+	(void)pthread_mutex_lock(&j->lock); /* who reads keeps rows too */
+	room = j->n_rows + more <= j->cap_rows;
+	if (!room) {
+		size_t cap = j->cap_rows * 2 + 64;
+
+		if (cap < j->n_rows + more)
+			cap = j->n_rows + more;
+		rows = reallocarray(j->rows, cap, sizeof(*rows));
+		if (rows) {
+			j->rows = rows;
+			j->cap_rows = cap;
+			room = true;
+		}
 	}
 	(void)pthread_mutex_unlock(&j->lock);
-	return rows ? 0 : pawl_fail(err, PAWL_E_NOMEM, "no memory for the journal's index");
+	return room ? 0 : pawl_fail(err, PAWL_E_NOMEM, "no memory for the journal's index");
 }
 
 void journal_index_note(struct journal *j, uint64_t seq, uint64_t segment, size_t off)

@@ -53,7 +53,23 @@ static bool row_find(struct journal *j, uint64_t seq, struct index_row *ret)
 	return found;
 }
 
-/* Keeps the way to a batch that had to be looked for: asked for again, it is near. What appends has reserved its own room. */
+/* Under lock. What appends has reserved ROWS_FOR_WRITER at most, and keeps them. */
+static bool room_for_row(struct journal *j)
+{
+	size_t cap = j->cap_rows * 2 + 64;
+	struct index_row *rows;
+
+	if (j->n_rows + ROWS_FOR_WRITER < j->cap_rows)
+		return true;
+	rows = reallocarray(j->rows, cap, sizeof(*rows));
+	if (!rows)
+		return false; /* it is looked for again, then */
+	j->rows = rows;
+	j->cap_rows = cap;
+	return true;
+}
+
+/* Keeps the way to a batch that was come by: what is asked for near it need not be looked for from the segment's start. */
 static void row_keep(struct journal *j, const struct index_row *row)
 {
 	size_t lo = 0, hi;
@@ -68,8 +84,7 @@ static void row_keep(struct journal *j, const struct index_row *row)
 		else
 			hi = mid;
 	}
-	if (lo > 0 && j->n_rows + ROWS_FOR_WRITER < j->cap_rows && row->off >= j->rows[lo - 1].off + INDEX_STEP &&
-	    j->rows[lo - 1].segment == row->segment) {
+	if (lo > 0 && row->off >= j->rows[lo - 1].off + INDEX_STEP && j->rows[lo - 1].segment == row->segment && room_for_row(j)) {
 		memmove(&j->rows[lo + 1], &j->rows[lo], (j->n_rows - lo) * sizeof(*j->rows));
 		j->rows[lo] = *row;
 		j->n_rows++;
@@ -144,6 +159,7 @@ static int note_out(const struct journal *j, int fd, const struct index_row *row
 static int row_seek(struct journal *j, int fd, uint64_t seq, struct index_row *row, struct pawl_error *err)
 {
 	struct record r = { .count = 0 };
+	size_t kept = row->off;
 	int got;
 
 	for (;;) {
@@ -154,8 +170,11 @@ static int row_seek(struct journal *j, int fd, uint64_t seq, struct index_row *r
 			break;
 		row->seq += r.count;
 		row->off += r.bytes;
+		if (row->off - kept >= INDEX_STEP) {
+			row_keep(j, row);
+			kept = row->off;
+		}
 	}
-	row_keep(j, row);
 	return 0;
 }
 
@@ -197,6 +216,7 @@ static int walk_segment(struct journal *j, int fd, struct index_row *row, uint64
 {
 	struct index_row next;
 	struct record rec;
+	size_t kept = row->off;
 	int r = 0;
 
 	while (r == 0 && row->seq < to) {
@@ -204,6 +224,10 @@ static int walk_segment(struct journal *j, int fd, struct index_row *row, uint64
 
 		if (row_find(j, row->seq, &next) && next.segment != row->segment)
 			return 0;
+		if (row->off - kept >= INDEX_STEP) {
+			row_keep(j, row);
+			kept = row->off;
+		}
 		r = record_load(j, fd, row, &p, &rec, err);
 		if (r == 0) {
 			row->seq += rec.count;

@@ -1,8 +1,11 @@
 /* tests/unit/test_journal_walk.c - a journal of which only the newest segment was read at opening: ranges of entries, single ones, and
  * that whatever is wrong with an older segment shows when somebody comes by, not before and not never. */
+#include "daemon/log/journal_impl.h"
 #include "tests/support/journal_fixture.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -110,6 +113,39 @@ static int stop_at_7(void *arg, uint64_t seq, struct str note, struct pawl_error
 	return seq == 7 ? pawl_fail(err, PAWL_E_CONFLICT, "seven") : 0;
 }
 
+/* The way to old entries is learnt where it was gone: far more rows than room was left for, and no long way twice. */
+static void test_the_way_is_kept(void **state)
+{
+	static const size_t step = INDEX_STEP, n = 300, big = 40000;
+	struct journal_config cfg = { .dir = dir, .origin = ORIGIN, .segment_bytes = n / 2 * big };
+	struct journal_recovery rec;
+	struct pawl_error err;
+	struct journal *j = NULL;
+	struct buf out = BUF_MAX(PAWL_MAX_NOTE);
+	char *text = malloc(big);
+	size_t far = 0;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'x', big);
+	wipe();
+	assert_int_equal(journal_open(&cfg, NULL, NULL, &j, &rec, &err), 0);
+	for (uint64_t s = 0; s < n; s++)
+		assert_int_equal(journal_append(j, s, &(struct str){ text, big }, 1, false, &err), 0);
+	journal_close(j);
+	cfg.tail_only = true;
+	assert_int_equal(journal_open(&cfg, NULL, NULL, &j, &rec, &err), 0);
+	assert_true(j->segment > 0);
+	assert_int_equal(journal_read(j, n / 2 - 2, &out, &err), 0);
+	for (size_t i = 1; i < j->n_rows && j->rows[i].segment == 0; i++)
+		far = j->rows[i].off - j->rows[i - 1].off > far ? j->rows[i].off - j->rows[i - 1].off : far;
+	assert_true(far > 0 && far < step + 2 * big);
+	assert_true(j->n_rows > 70); /* room was left for fewer than 64 */
+	journal_close(j);
+	buf_done(&out);
+	free(text);
+}
+
 static void test_visitor_stops(void **state)
 {
 	struct journal_recovery rec;
@@ -148,6 +184,102 @@ static void test_beside_a_writer(void **state)
 	s.next = 0;
 	assert_int_equal(journal_walk(j, 0, N + 200, see, &s, &err), 0);
 	journal_close(j);
+}
+
+struct beside {
+	struct journal *j;
+	pthread_mutex_t lock;
+	uint64_t durable; /* under lock, as stop */
+	bool stop;
+	unsigned walked, wrong;
+};
+
+static int look(void *arg, uint64_t seq, struct str note, struct pawl_error *err)
+{
+	struct beside *b = arg;
+	char head[64];
+	size_t n = (size_t)snprintf(head, sizeof(head), "note %llu ", (unsigned long long)seq);
+
+	(void)err;
+	b->wrong += note.n < n || memcmp(note.p, head, n) != 0;
+	return 0;
+}
+
+static void *reader(void *arg)
+{
+	struct beside *b = arg;
+	struct buf out = BUF_MAX(PAWL_MAX_NOTE);
+	struct pawl_error err;
+	uint64_t to = 0, from = 0;
+
+	for (bool stop = false; !stop;) {
+		(void)pthread_mutex_lock(&b->lock);
+		to = b->durable;
+		stop = b->stop;
+		(void)pthread_mutex_unlock(&b->lock);
+		if (to == 0)
+			continue;
+		from = (from * 31 + 7) % to;
+		b->wrong += journal_walk(b->j, from, to - from > 100 ? from + 100 : to, look, b, &err) < 0;
+		buf_reset(&out);
+		b->wrong += journal_read(b->j, from, &out, &err) < 0 || look(b, from, buf_str(&out), &err) < 0;
+		b->walked++;
+	}
+	buf_done(&out);
+	return NULL;
+}
+
+/* Readers go on while batches fail, are cut off or copied to another file, and segments end. */
+static void test_readers_beside_repairs(void **state)
+{
+	struct faults f = { .error = EIO };
+	const struct journal_io io = IO(&f);
+	struct journal_config cfg = { .dir = dir, .origin = ORIGIN, .segment_bytes = 400000, .io = &io, .tail_only = true };
+	struct beside b = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct journal_recovery rec;
+	struct pawl_error err;
+	char *text = malloc(30000);
+	unsigned failed = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'x', 30000);
+	wipe();
+	assert_int_equal(journal_open(&cfg, NULL, NULL, &b.j, &rec, &err), 0);
+	assert_int_equal(pthread_create(&thread, NULL, reader, &b), 0);
+	for (uint64_t seq = 0; seq < 400;) {
+		struct str note = { text, 30000 };
+		int r;
+
+		(void)snprintf(text, 64, "note %llu ", (unsigned long long)seq);
+		if (seq % 7 == 0 || seq % 11 == 0) {
+			enum op op = seq % 7 == 0 ? OP_FDATASYNC : OP_PWRITE;
+
+			f.at[op] = f.calls[op] + 1;
+			f.partial = op == OP_PWRITE;
+			r = journal_append(b.j, seq, &note, 1, false, &err);
+			failed += r < 0;
+			memset(f.at, 0, sizeof(f.at));
+			f.partial = false;
+			assert_int_equal(journal_repair(b.j, &err), 0);
+			if (r < 0)
+				assert_int_equal(journal_append(b.j, seq, &note, 1, false, &err), 0);
+		} else {
+			assert_int_equal(journal_append(b.j, seq, &note, 1, false, &err), 0);
+		}
+		(void)pthread_mutex_lock(&b.lock);
+		b.durable = ++seq;
+		(void)pthread_mutex_unlock(&b.lock);
+	}
+	(void)pthread_mutex_lock(&b.lock);
+	b.stop = true;
+	(void)pthread_mutex_unlock(&b.lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(b.wrong, 0);
+	assert_true(b.walked > 0 && failed > 50);
+	journal_close(b.j);
+	free(text);
 }
 
 enum harm { HARM_GONE, HARM_TORN, HARM_BYTE, HARM_TWICE, HARM_RENAMED, HARM_EMPTY, HARM_COUNT };
@@ -215,7 +347,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_range), cmocka_unit_test(test_every_entry),	    cmocka_unit_test(test_visitor_stops),
-		cmocka_unit_test(test_beside_a_writer), cmocka_unit_test(test_harm_is_found),
+		cmocka_unit_test(test_beside_a_writer), cmocka_unit_test(test_harm_is_found),  cmocka_unit_test(test_the_way_is_kept),
+		cmocka_unit_test(test_readers_beside_repairs),
 	};
 
 	return cmocka_run_group_tests_name("journal_walk", tests, setup, teardown);
