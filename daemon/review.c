@@ -74,17 +74,26 @@ static size_t place(const struct reviews *rv, uint64_t card)
 	return lo;
 }
 
+static void drop(struct reviews *rv, size_t at)
+{
+	rv->bytes -= rv->row[at].n;
+	shown_done(&rv->row[at]);
+	rv->n--;
+	memmove(rv->row + at, rv->row + at + 1, (rv->n - at) * sizeof(rv->row[0]));
+}
+
 int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct pawl_error *err)
 {
 	size_t at = place(rv, card), n = args.n > PAWL_MAX_VALUE ? PAWL_MAX_VALUE : args.n;
-	bool there = at < rv->n && rv->row[at].card == card;
 	char *copy;
 
+	if (at < rv->n && rv->row[at].card == card)
+		drop(rv, at); /* of a call whose entry came to nothing: never shown for this one, whatever happens below */
 	if (n > REVIEWS_MAX_BYTES - rv->bytes)
 		return 0; /* the card is shown without its arguments, and says so */
 	copy = malloc(n + 1);
 
-	if (copy && !there && rv->n == rv->cap) {
+	if (copy && rv->n == rv->cap) {
 		size_t cap = rv->cap ? rv->cap * 2 : 16;
 		struct shown *bigger = realloc(rv->row, cap * sizeof(*bigger));
 
@@ -93,20 +102,15 @@ int reviews_args_put(struct reviews *rv, uint64_t card, struct str args, struct 
 			rv->cap = cap;
 		}
 	}
-	if (!copy || (!there && rv->n == rv->cap)) {
+	if (!copy || rv->n == rv->cap) {
 		free(copy);
 		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	}
 	while (n < args.n && n > 0 && ((unsigned char)args.p[n] & 0xc0) == 0x80)
 		n--; /* never half a character */
 	memcpy(copy, args.p, n);
-	if (there) {
-		rv->bytes -= rv->row[at].n;
-		shown_done(&rv->row[at]);
-	} else {
-		memmove(rv->row + at + 1, rv->row + at, (rv->n - at) * sizeof(rv->row[0]));
-		rv->n++;
-	}
+	memmove(rv->row + at + 1, rv->row + at, (rv->n - at) * sizeof(rv->row[0]));
+	rv->n++;
 	rv->row[at] = (struct shown){ card, copy, n };
 	rv->bytes += n;
 	return 0;
