@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROWS_FOR_WRITER 8 /* more than journal_append() reserves */
@@ -92,14 +93,23 @@ static void row_keep(struct journal *j, const struct index_row *row)
 	(void)pthread_mutex_unlock(&j->lock);
 }
 
+/* Only what is wrong with this machine, and not with the log, is told by its errno. */
 static int segment_open(const struct journal *j, uint64_t segment, struct pawl_error *err)
 {
+	struct stat st;
 	char name[32];
 	int fd;
 
 	journal_segment_name(segment, name);
 	fd = openat(j->dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return fd >= 0 ? fd : pawl_fail_errno(err, "journal: %s", name);
+	if (fd < 0 && (errno == ENOENT || errno == ELOOP))
+		return pawl_fail(err, PAWL_E_TAMPERED, "journal: %s is %s", name, errno == ENOENT ? "gone" : "a link");
+	if (fd < 0)
+		return pawl_fail_errno(err, "journal: %s", name);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= JOURNAL_MAX_SEGMENT)
+		return fd;
+	(void)close(fd);
+	return pawl_fail(err, PAWL_E_TAMPERED, "journal: %s is not a regular file of at most %u bytes", name, JOURNAL_MAX_SEGMENT);
 }
 
 /* The head of the record that must start there with entry row->seq. */
@@ -210,6 +220,40 @@ static int visit_record(struct record rec, uint64_t from, uint64_t to, journal_v
 	return r;
 }
 
+static int zeroes_from(int fd, size_t off, bool *ret, struct pawl_error *err)
+{
+	uint8_t part[16384];
+	ssize_t n;
+
+	*ret = true;
+	while (*ret && (n = pread(fd, part, sizeof(part), (off_t)off)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return pawl_fail_errno(err, "journal: read");
+		for (ssize_t i = 0; i < n; i++)
+			*ret = *ret && part[i] == 0;
+		off += (size_t)n;
+	}
+	return 0;
+}
+
+/* Behind the last batch of a segment that another follows there are zeroes alone. Opened anew: only now it is known that no repair puts another
+ * file there any more. */
+static int rest_is_empty(const struct journal *j, const struct index_row *end, struct pawl_error *err)
+{
+	bool empty = false;
+	int fd = segment_open(j, end->segment, err), r;
+
+	if (fd < 0)
+		return fd;
+	r = zeroes_from(fd, end->off, &empty, err);
+	(void)close(fd);
+	return r == 0 && !empty ? pawl_fail(err, PAWL_E_TAMPERED, "journal: there are bytes behind entry %llu, the last of its segment",
+					    (unsigned long long)end->seq - 1)
+				: r;
+}
+
 /* The batches of one segment, from the one at *row on. Ends behind the last that starts below to, or where the next segment starts. */
 static int walk_segment(struct journal *j, int fd, struct index_row *row, uint64_t from, uint64_t to, journal_visit *visit, void *arg,
 			struct pawl_error *err)
@@ -219,11 +263,13 @@ static int walk_segment(struct journal *j, int fd, struct index_row *row, uint64
 	size_t kept = row->off;
 	int r = 0;
 
-	while (r == 0 && row->seq < to) {
+	while (r == 0) {
 		uint8_t *p = NULL;
 
 		if (row_find(j, row->seq, &next) && next.segment != row->segment)
-			return 0;
+			return rest_is_empty(j, row, err);
+		if (row->seq >= to)
+			break;
 		if (row->off - kept >= INDEX_STEP) {
 			row_keep(j, row);
 			kept = row->off;

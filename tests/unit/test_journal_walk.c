@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define N 400u
@@ -282,7 +283,7 @@ static void test_readers_beside_repairs(void **state)
 	free(text);
 }
 
-enum harm { HARM_GONE, HARM_TORN, HARM_BYTE, HARM_TWICE, HARM_RENAMED, HARM_EMPTY, HARM_COUNT };
+enum harm { HARM_GONE, HARM_TORN, HARM_BYTE, HARM_TWICE, HARM_RENAMED, HARM_EMPTY, HARM_BEHIND, HARM_PIPE, HARM_FOLDER, HARM_LINK, HARM_COUNT };
 
 /* What the opening did not look at: found when walked over, at the entry where it lies, and never read as something else. */
 static void test_harm_is_found(void **state)
@@ -326,6 +327,20 @@ static void test_harm_is_found(void **state)
 			memset(p, 0, n);
 			fx_write(dir, names[1], p, n, 0600);
 			break;
+		case HARM_BEHIND:
+			p[n - 1] = 'x';
+			fx_write(dir, names[1], p, n, 0600);
+			break;
+		case HARM_PIPE:
+			assert_true(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+			break;
+		case HARM_FOLDER:
+			assert_true(unlink(path) == 0 && mkdir(path, 0700) == 0);
+			break;
+		case HARM_LINK:
+			(void)snprintf(to, sizeof(to), "%s/elsewhere", dir);
+			assert_true(rename(path, to) == 0 && symlink("elsewhere", path) == 0);
+			break;
 		case HARM_COUNT:
 			break;
 		}
@@ -334,12 +349,15 @@ static void test_harm_is_found(void **state)
 		j = open_tail(&rec, false);
 		if (journal_walk(j, 0, N, see, &s, &err) == 0)
 			fail_msg("harm %d was not found", harm);
+		if (err.code != PAWL_E_TAMPERED)
+			fail_msg("harm %d: %s", harm, err.msg);
 		if (harm != HARM_RENAMED) /* there the third entry is looked for in that file */
 			assert_true(s.next > 0);
 		assert_true(s.next < N);
 		s.next = N - 4; /* the newest are as they were */
 		assert_int_equal(journal_walk(j, N - 4, N, see, &s, &err), 0);
 		journal_close(j);
+		(void)rmdir(path);
 	}
 }
 
