@@ -348,6 +348,48 @@ def test_an_edit_far_before_the_snapshot_ends_pawld_and_stays_found():
         assert d.verify().returncode == 12
 
 
+def split(d: Live, parts: int) -> None:
+    """The log's one segment as many: its batches are the same, and a start from a snapshot knows the older ones by their names alone."""
+    (segment,) = d.segments()
+    origin, records, _ = journalfile.read(segment.read_bytes())
+    per = len(records) // parts
+    segment.unlink()
+    for i in range(0, len(records), per):
+        path = d.log_dir / f"journal-{records[i][0]:020d}"
+        path.write_bytes(journalfile.build(origin, records[i : i + per], 0))
+        path.chmod(0o600)
+
+
+@pytest.mark.parametrize("more", [[], ["--snapshot-every", "9"]], ids=["read at once", "read behind the start"])
+def test_old_answers_from_many_segments(more):
+    with Live(POLICY) as d:
+        d.start()
+        s = d.session()
+        asked = []
+        for n in range(90):
+            m = s.decide_message("forbidden" if n % 2 else "work", {"n": n}, money="0.01")
+            asked.append((m, s.stream.ask(m)))
+        d.stop()
+        split(d, 20)
+        assert len(d.segments()) >= 20
+        d.start(*more)
+        assert not rebuilt(d)
+        with d.door() as stream:
+            assert all(stream.ask(m) == answer for m, answer in asked)
+        until("the entries before it were read", lambda: d.status()["store"]["unread"] == 0)
+        d.stop()
+        with open(d.segments()[5], "ab") as f:
+            f.write(b"behind")
+        p = d.spawn(*more)
+        try:
+            _, text = p.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            raise
+        assert p.returncode == LOG and "behind entry" in text, (p.returncode, text)
+        assert d.verify().returncode == 12
+
+
 def seen(d: Live, s) -> dict:
     s.stream.close()
     s.stream = d.door()
