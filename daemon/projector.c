@@ -18,7 +18,7 @@
 #define MAX_QUEUE 4096u /* of some 3 KiB each */
 #define MEMORY_MS 100	/* memory that is not to be had is asked for again */
 #define NICE	  10
-#define GATHER_MS 5 /* entries come in crowds: one waking for many */
+#define GATHER_MS 5	/* entries come in crowds: one waking for many */
 
 int64_t projector_ms(void)
 {
@@ -26,6 +26,11 @@ int64_t projector_ms(void)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct timespec at_ms(int64_t ms)
+{
+	return (struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 }
 
 void projector_ring(const struct projector *pj)
@@ -176,7 +181,7 @@ static void wait_for_work(struct projector *pj)
 			continue;
 		}
 		ms = pj->in_tx ? projector_ms() + COMMIT_MS : pj->retry_at_ms;
-		until = (struct timespec){ (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+		until = at_ms(ms);
 		if (pthread_cond_timedwait(&pj->wake, &pj->lock, &until) != 0)
 			return; /* committed, or tried again: see work() */
 	}
@@ -390,10 +395,8 @@ bool projector_damage(struct projector *pj, struct pawl_error *ret)
 
 void projector_finish(struct projector *pj, int wait_ms)
 {
-	struct timespec until;
+	const struct timespec until = at_ms(projector_ms() + wait_ms);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += wait_ms / 1000;
 	(void)pthread_mutex_lock(&pj->lock);
 	pj->finish = true;
 	(void)pthread_cond_signal(&pj->wake);

@@ -63,10 +63,9 @@ static int read_entry(void *arg, uint64_t seq, struct str note, struct pawl_erro
 		memcpy(rd->chain, v.prev, sizeof(rd->chain));
 		memcpy(rd->prev, v.prev, sizeof(rd->prev));
 	}
-	if (v.seq != seq || !str_eq(v.origin, str_of(rd->d->origin)) || memcmp(v.prev, rd->prev, 32) != 0)
-		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not the one that belongs here (%s)", (unsigned long long)seq,
-				 v.seq != seq ? "sequence" : str_eq(v.origin, str_of(rd->d->origin)) ? "chain" : "origin");
-	r = entry_parse(v.body, seq, &p, err);
+	r = chain_check(&v, seq, str_of(rd->d->origin), rd->prev, err);
+	if (r == 0)
+		r = entry_parse(v.body, seq, &p, err);
 	if (r < 0)
 		return r;
 	r = state_room(rd->st, &p.e, err);

@@ -6,6 +6,7 @@
 #include "daemon/base/home.h"
 #include "daemon/cli/lines.h"
 #include "daemon/cli/log.h"
+#include "daemon/log/chain.h"
 #include "daemon/log/entry.h"
 #include "daemon/log/journal.h"
 #include "daemon/log/verify.h"
@@ -118,10 +119,9 @@ static int visit(void *arg, uint64_t seq, struct str note, struct pawl_error *er
 		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not a signed entry", (unsigned long long)seq);
 	if (!str_is(v.sig_name, rb->key.name) || v.sig_id != rb->key.id)
 		return pawl_fail(err, PAWL_E_KEY, "entry %llu is signed by another key", (unsigned long long)seq);
-	if (v.seq != seq || !str_eq(v.origin, rb->origin) || memcmp(v.prev, rb->prev, 32) != 0)
-		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu is not the one that belongs here (%s)", (unsigned long long)seq,
-				 v.seq != seq ? "sequence" : str_eq(v.origin, rb->origin) ? "chain" : "origin");
-	r = entry_parse(v.body, seq, &p, err);
+	r = chain_check(&v, seq, rb->origin, rb->prev, err);
+	if (r == 0)
+		r = entry_parse(v.body, seq, &p, err);
 	if (r < 0)
 		return r;
 	r = take(rb, &p.e, err);

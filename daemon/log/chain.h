@@ -2,6 +2,10 @@
 #ifndef PAWL_CHAIN_H
 #define PAWL_CHAIN_H
 #include "daemon/log/journal.h"
+#include "daemon/log/note.h"
+
+/* Is this entry the one that belongs at seq, behind the one that prev is the hash of? PAWL_E_TAMPERED says what is wrong. */
+PAWL_MUST_USE int chain_check(const struct entry_view *v, uint64_t seq, struct str origin, const uint8_t prev[static 32], struct pawl_error *err);
 
 struct chain {
 	struct str origin; /* borrowed */
