@@ -122,25 +122,30 @@ int mediate_submit(struct mediator *m, const struct submission *s, struct refusa
 	return 0;
 }
 
+static const char too_many[] = "too many answers wait for the disk";
+
 int mediate_again(struct mediator *m, uint64_t seq, void *cookie, struct refusal *no)
 {
-	struct pending *p = pending_wait(seq, cookie);
+	struct pending *p = m->pending.waits < PAWL_MAX_HELD ? pending_wait(seq, cookie) : NULL;
 
 	if (!p)
-		return refuse(no, REASON_UNAVAILABLE, "out of memory");
+		return refuse(no, REASON_UNAVAILABLE, "%s", m->pending.waits < PAWL_MAX_HELD ? "out of memory" : too_many);
 	pending_queue_push(&m->pending, p);
 	return 0;
 }
 
-bool mediate_shown(struct mediator *m, void *cookie)
+bool mediate_shown(struct mediator *m, void *cookie, bool agent)
 {
+	bool full = agent && m->pending.waits >= PAWL_MAX_HELD;
 	struct pending *p;
 
 	if (m->pending.n == 0 && !m->ahead)
 		return false;
-	p = m->ahead ? NULL : pending_shown(cookie);
+	p = m->ahead || full ? NULL : pending_shown(cookie);
 	if (p)
 		pending_queue_push(&m->pending, p);
+	else if (full && !m->ahead)
+		answer_no(m, cookie, REASON_UNAVAILABLE, too_many);
 	else
 		answer_no(m, cookie, REASON_LOG_UNAVAILABLE, m->ahead ? m->closed_why : "out of memory");
 	return true;

@@ -144,8 +144,9 @@ PAWL_MUST_USE int mediate_policy(struct mediator *m, struct policy *pol, struct 
 				 struct refusal *no);
 
 /* For answers that show the state: what they show may not be on disk yet, and must not be taken back once it was seen. false: all of it is, the
- * answer may leave. true: done(cookie) will be called when it is, with REASON_OK and no entry, or with a refusal. */
-bool mediate_shown(struct mediator *m, void *cookie);
+ * answer may leave. true: done(cookie) will be called when it is, with REASON_OK and no entry, or with a refusal. agent:
+ * one of those that are refused where PAWL_MAX_HELD wait already, so that a slow disk does not cost memory without end. */
+bool mediate_shown(struct mediator *m, void *cookie, bool agent);
 
 /* Results of the committer: call when committer_fd() is readable. */
 void mediate_reap(struct mediator *m);

@@ -257,6 +257,7 @@ void pending_queue_push(struct pending_queue *q, struct pending *p)
 	*q->tail = p;
 	q->tail = &p->next;
 	q->n++;
+	q->waits += p->waits;
 }
 
 struct pending *pending_queue_pop(struct pending_queue *q)
@@ -269,5 +270,6 @@ struct pending *pending_queue_pop(struct pending_queue *q)
 	if (!q->head)
 		q->tail = &q->head;
 	q->n--;
+	q->waits -= p->waits;
 	return p;
 }

@@ -19,7 +19,7 @@ struct pending *pending_shown(void *cookie);
 
 struct pending_queue {
 	struct pending *head, **tail;
-	size_t n;
+	size_t n, waits; /* how many, and how many of them have no entry of their own */
 };
 void pending_queue_init(struct pending_queue *q);
 void pending_queue_push(struct pending_queue *q, struct pending *p);

@@ -86,7 +86,7 @@ static void show_and_free(struct job *job, struct buf *out)
 	job->held = true;
 	job->answer = *out;
 	*out = BUF_MAX(MAX_REPLY);
-	if (!mediate_shown(&job->d->m, job))
+	if (!mediate_shown(&job->d->m, job, job->door == job->d->agent_door))
 		send_and_free(job, &job->answer);
 }
 

@@ -26,6 +26,7 @@
 #define PAWL_MAX_TEXT 256		     /* a label, an error kind, a model name */
 #define PAWL_MAX_BODY (60u << 10)	     /* an entry's JSON */
 #define PAWL_MAX_NOTE 65535u		     /* a signed entry: tile/entries has 16-bit lengths */
+#define PAWL_MAX_HELD 1024u		     /* answers to agents that have no entry of their own and wait for the disk */
 #define PAWL_MAX_VALUE (64u << 10)	     /* a card's arguments as they are kept for people; longer ones are cut */
 #define PAWL_MAX_BUDGETS 32		     /* a policy; count */
 #define PAWL_MAX_DEPTH_TREE 8		     /* sessions above one another; count */

@@ -283,9 +283,9 @@ static void test_shown_when_durable(void **state)
 	struct world *w = *state;
 	struct got asked, shown = { 0 };
 
-	assert_false(mediate_shown(&w->m, &shown)); /* all of it is */
+	assert_false(mediate_shown(&w->m, &shown, true)); /* all of it is */
 	assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = "s1" }, &asked), 0);
-	assert_true(mediate_shown(&w->m, &shown));
+	assert_true(mediate_shown(&w->m, &shown, true));
 	assert_int_equal(shown.times, 0);
 	run_until_owed_nothing(w);
 	assert_int_equal(shown.times, 1);
@@ -294,19 +294,45 @@ static void test_shown_when_durable(void **state)
 	shown = (struct got){ 0 };
 	w->disk.syncs_left = 0;
 	assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = "s2" }, &asked), 0);
-	assert_true(mediate_shown(&w->m, &shown));
+	assert_true(mediate_shown(&w->m, &shown, true));
 	run_until_owed_nothing(w);
 	assert_int_equal(shown.times, 1);
 	assert_int_equal(shown.no, REASON_LOG_UNAVAILABLE);
 	shown = (struct got){ 0 };
 	assert_true(w->m.ahead);
-	assert_true(mediate_shown(&w->m, &shown)); /* the state is not to be looked at now */
+	assert_true(mediate_shown(&w->m, &shown, true)); /* the state is not to be looked at now */
 	assert_int_equal(shown.no, REASON_LOG_UNAVAILABLE);
 	put_state_back(w); /* though there is still no disk */
 	assert_false(w->m.open);
-	assert_false(mediate_shown(&w->m, &shown));
+	assert_false(mediate_shown(&w->m, &shown, true));
 	assert_int_equal(run_used(w), CENT(30));
 	assert_states_equal(w);
+}
+
+/* While the disk takes its time only so many answers are held; a person is never among those that are too many. */
+static void test_so_many_are_held(void **state)
+{
+	struct world *w = *state;
+	struct got first = ask(w, (struct asked){ .tool = "fetch", .call = "h0" }), asked, again, over = { 0 }, person = { 0 };
+	struct got *shown = calloc(PAWL_MAX_HELD, sizeof(*shown));
+
+	assert_non_null(shown);
+	assert_int_equal(ask_start(w, &(struct asked){ .tool = "fetch", .call = "h1" }, &asked), 0);
+	for (size_t i = 0; i < PAWL_MAX_HELD; i++)
+		assert_true(mediate_shown(&w->m, &shown[i], true));
+	assert_true(mediate_shown(&w->m, &over, true));
+	assert_int_equal(over.no, REASON_UNAVAILABLE);
+	assert_true(ask_start(w, &(struct asked){ .tool = "fetch", .call = "h0" }, &again) < 0); /* an old answer again */
+	assert_true(mediate_shown(&w->m, &person, false));
+	assert_int_equal(person.times, 0);
+	run_until_owed_nothing(w);
+	for (size_t i = 0; i < PAWL_MAX_HELD; i++)
+		assert_true(shown[i].times == 1 && shown[i].no == REASON_OK);
+	assert_int_equal(person.times, 1);
+	assert_int_equal(person.no, REASON_OK);
+	again = ask(w, (struct asked){ .tool = "fetch", .call = "h0" });
+	assert_int_equal(again.seq, first.seq);
+	free(shown);
 }
 
 static void test_review_card(void **state)
@@ -714,7 +740,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROW(test_allow_and_settle), ROW(test_settle_rules),  ROW(test_denied_cannot_settle), ROW(test_same_call_same_answer),
 		ROW(test_lease_over),	    ROW(test_stale_session), ROW(test_open_caps),	     ROW(test_strangers),
-		ROW(test_disk_fails),	    ROW(test_shown_when_durable), ROW(test_review_card),   ROW(test_batch),
+		ROW(test_disk_fails),	    ROW(test_shown_when_durable), ROW(test_so_many_are_held), ROW(test_review_card),   ROW(test_batch),
 		ROW(test_resume_once),	    ROW(test_resume_spent_by_decide), ROW(test_skip_and_abort), ROW(test_probe_expires),
 		ROW(test_a_switch_that_is_lost), ROW(test_cards_at_the_switch),
 		ROW(test_child),	    ROW(test_no_after_yes),  ROW(test_probe_is_no_hostage),
