@@ -38,6 +38,7 @@ struct daemon {
 	size_t policy_text_n;
 	int64_t started_ns, policy_loaded_ns;
 	char projection[PAWL_MAX_PATH + 32]; /* the file */
+	bool stopped;	  /* told to, while it read the log */
 	char reading[96]; /* how far, for those who ask before m_up */
 };
 

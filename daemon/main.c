@@ -67,10 +67,12 @@ static int rest(void *arg, int peer)
 	struct pawl_error err = { .code = PAWL_OK };
 	int r = serve(&d, &err);
 
-	if (r < 0)
+	if (d.stopped)
+		oplog(OPLOG_INFO, "%s", err.msg);
+	else if (r < 0)
 		oplog_error("cannot go on", &err);
 	daemon_close(&d);
-	return r < 0 ? exit_status_of(&err) : EXIT_DONE;
+	return r < 0 && !d.stopped ? exit_status_of(&err) : EXIT_DONE;
 }
 
 static int check(struct options *opt)

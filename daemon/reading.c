@@ -33,6 +33,9 @@ static int show_progress(struct reading *rd, uint64_t seq, struct pawl_error *er
 
 	if (rd->shown_ns == 0)
 		rd->shown_ns = rd->served_ns = now;
+	d->stopped = told_to_stop();
+	if (d->stopped)
+		return pawl_fail(err, PAWL_E_BUSY, "told to stop while reading the log");
 	if (now - rd->served_ns < SERVE_NS)
 		return 0;
 	rd->served_ns = now;
@@ -45,7 +48,7 @@ static int show_progress(struct reading *rd, uint64_t seq, struct pawl_error *er
 		oplog(OPLOG_INFO, "%s", d->reading);
 		sdnotify_starting(d->notify, d->reading, EXTEND_NS);
 	}
-	return told_to_stop() ? pawl_fail(err, PAWL_E_BUSY, "told to stop while reading the log") : 0;
+	return 0;
 }
 
 /* ---- entries ---- */
