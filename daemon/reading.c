@@ -113,13 +113,18 @@ static int look_back(struct reading *rd, struct pawl_error *err)
 {
 	const uint64_t little = rd->d->opt->snapshot_every ? rd->d->opt->snapshot_every : SNAPSHOT_EVERY;
 	struct chain old = { .origin = str_of(rd->d->origin) };
-	int r;
+	int r = 0;
 
 	if (rd->from > little) {
 		rd->unread = rd->from;
 		return 0;
 	}
-	r = chain_walk(&old, rd->d->journal, 0, rd->from, err);
+	for (uint64_t at = 0, to; r == 0 && at < rd->from; at = to) {
+		to = rd->from - at > LOOK_AT ? at + LOOK_AT : rd->from;
+		r = chain_walk(&old, rd->d->journal, at, to, err);
+		if (r == 0)
+			r = show_progress(rd, to, err);
+	}
 	return r < 0 ? r : chain_ends_in(&old, rd->chain, rd->from, err);
 }
 
@@ -230,7 +235,7 @@ static int from_snapshot(struct reading *rd, struct projection *db, struct pawl_
 			oplog(OPLOG_INFO, "started from the snapshot at entry %llu", (unsigned long long)rows[i].at);
 			return STARTED;
 		}
-		if (r == PAWL_E_BUSY || r == PAWL_E_NOMEM) {
+		if (rd->d->stopped || r == PAWL_E_NOMEM) {
 			*err = why;
 			return r;
 		}
