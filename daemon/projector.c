@@ -15,10 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_QUEUE 4096u /* of some 3 KiB each */
-#define MEMORY_MS 100	/* memory that is not to be had is asked for again */
-#define NICE	  10
-#define GATHER_MS 5	/* entries come in crowds: one waking for many */
+#define MAX_QUEUE  4096u  /* of some 3 KiB each */
+#define MEMORY_MS  100	  /* memory that is not to be had is asked for again */
+#define NICE	   10
+#define GATHER_MS  5	  /* entries come in crowds: one waking for many */
+#define PRESSED	   64	  /* of them at once: their rows wait, but for a slice now and then */
+#define PRESSED_MS 250
+#define CALM_MS	   1000
 
 int64_t projector_ms(void)
 {
@@ -203,20 +206,33 @@ static bool take_work(struct projector *pj, struct pending_queue *list, uint64_t
 	return true;
 }
 
+/* Of what waits for a calm moment. */
+static void do_slice(struct projector *pj, bool finish)
+{
+	pj->slice_ms = projector_ms();
+	if (rows_behind(pj))
+		rows_catch_up(pj);
+	else if (!finish)
+		check_old(pj);
+}
+
 static void work(struct projector *pj, struct pending_queue *list, uint64_t durable, bool finish)
 {
-	bool busy = list->n > 0;
+	int64_t now = projector_ms();
+	bool busy = list->n > 0, calm;
 
-	if (pj->retry && (finish || projector_ms() >= pj->retry_at_ms)) /* however much there is to do: it may never be quiet */
+	if (list->n >= PRESSED)
+		pj->calm_at_ms = now + CALM_MS;
+	pj->pressed = now < pj->calm_at_ms && !finish;
+	calm = !pj->pressed || now - pj->slice_ms >= PRESSED_MS;
+	if (pj->retry && (finish || now >= pj->retry_at_ms)) /* however much there is to do: it may never be quiet */
 		rows_open(pj);
 	follow(pj, list);
 	(void)follow_journal(pj, durable);
-	if (finish || rows_due(pj))
+	if (finish || rows_due(pj) || rows_behind(pj))
 		rows_commit(pj);
-	if (rows_behind(pj))
-		rows_catch_up(pj);
-	else if (pj->read < pj->unread && !finish)
-		check_old(pj);
+	if (calm && (rows_behind(pj) || pj->read < pj->unread))
+		do_slice(pj, finish);
 	if (snapshot_due(pj) || (finish && pj->next >= durable && durable && pj->db && pj->last_at + 1 < pj->next))
 		snapshot_store(pj);
 	if (busy && !finish)

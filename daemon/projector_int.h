@@ -35,6 +35,9 @@ struct projector {
 	uint64_t next; /* state_next_seq(st) */
 	struct projection *db;
 	bool in_tx, retry, remake;
+	bool pressed;	       /* so many entries come that their rows wait: judge and committer need the processors */
+	int64_t calm_at_ms;    /* when that is over, if no more of it comes */
+	int64_t slice_ms;      /* when some of what waits was done last */
 	int64_t tx_since_ms, retry_at_ms; /* CLOCK_MONOTONIC */
 	uint32_t tx_n;	       /* rows of entries in the transaction */
 	uint64_t rows;	       /* as far as SQLite's rows go, with those of the transaction */

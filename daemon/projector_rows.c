@@ -81,7 +81,7 @@ void rows_put(struct projector *pj, const struct entry *e)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 
-	if (!pj->db || pj->rows != e->seq)
+	if (!pj->db || pj->rows != e->seq || pj->pressed)
 		return;
 	if (!rows_begin(pj, &err) || projection_entry(pj->db, e, &err) < 0) {
 		rows_failed(pj, &err);

@@ -172,6 +172,31 @@ static void test_queue_of_one(void **state)
 	check_snapshot(w, &at);
 }
 
+/* So many at once that their rows wait: nothing is lost, and all of it is there when it is calm. */
+static void test_pressed(void **state)
+{
+	struct world *w = *state;
+	struct projector_status s;
+	struct got g[300];
+	uint64_t at;
+
+	for (int i = 0; i < 300; i++) {
+		char call[32], args[32];
+
+		(void)snprintf(call, sizeof(call), "p%d", i);
+		(void)snprintf(args, sizeof(args), "{\"n\":%d}", i);
+		assert_int_equal(ask_start(w, &(struct asked){ .tool = "free", .call = call, .args = args }, &g[i]), 0);
+	}
+	run_until_owed_nothing(w);
+	for (int i = 0; i < 300; i++)
+		(void)settle(w, g[i].seq, OUTCOME_OK, -1);
+	settle_down(w);
+	projector_status(w->projector, &s);
+	assert_int_equal(s.rows, w->m.durable);
+	assert_states_equal(w);
+	check_snapshot(w, &at);
+}
+
 static void test_at_the_end(void **state)
 {
 	struct world *w = *state;
@@ -412,7 +437,7 @@ int main(void)
 {
 #define ROW(t, make) cmocka_unit_test_setup_teardown(t, make, end_world)
 	const struct CMUnitTest tests[] = {
-		ROW(test_every_so_many, make_small), ROW(test_queue_of_one, make_narrow), ROW(test_at_the_end, make_late), ROW(test_no_log_for_it, make_late),
+		ROW(test_every_so_many, make_small), ROW(test_queue_of_one, make_narrow), ROW(test_pressed, make_small), ROW(test_at_the_end, make_late), ROW(test_no_log_for_it, make_late),
 		ROW(test_no_file, make_small),	     ROW(test_made_anew, make_small),	  ROW(test_old_part, make_small),
 		ROW(test_file_back_under_load, make_late), ROW(test_end_with_rows_behind, make_late), ROW(test_old_part_without_descriptors, make_small),
 	};
