@@ -43,7 +43,7 @@ static const struct card_state *open_card(struct mediator *m, uint64_t id, struc
 	struct pawl_error err = { .code = PAWL_OK };
 
 	if (!card) {
-		(void)pawl_fail_field(&err, "review", "no such review");
+		(void)pawl_fail_field(&err, "review", "there is no such review");
 		(void)refuse_err(no, &err);
 		return NULL;
 	}

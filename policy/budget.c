@@ -201,10 +201,10 @@ static void unknown(struct question *q, const struct draw *d)
 	struct reason why = { .code = REASON_BUDGET, .rule = d->key.budget };
 	bool money = d->unit == UNIT_MONEY;
 
-	(void)snprintf(why.message, sizeof(why.message), "%s unknown: %.*s draws from %.*s; send estimate.%s%s",
+	(void)snprintf(why.message, sizeof(why.message), "%s unknown: %.*s draws from %.*s; %s",
 		       money ? "cost" : "tokens", q->f->tool.n > 48 ? 48 : (int)q->f->tool.n, q->f->tool.p,
-		       STR_ARG(d->key.budget), money ? "money" : "tokens",
-		       money ? ", or give the tool cost or default_cost in the policy" : "");
+		       STR_ARG(d->key.budget),
+		       money ? "give the tool cost or default_cost in the policy, or let the caller estimate it" : "let the caller estimate them");
 	law_found(q, VERDICT_DENY, &why);
 }
 

@@ -88,7 +88,7 @@ static int connect_to(struct line *l, const char *path, struct pawl_error *err)
 		return pawl_fail_errno(err, "socket");
 	while (connect(l->fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != EAGAIN || now_ms() >= l->until_ms) /* EAGAIN: the backlog is full */
-			return pawl_fail_errno(err, "%s: is pawld running", path);
+			return pawl_fail_errno(err, "is pawld running? %s", path);
 		(void)nanosleep(&pause, NULL);
 	}
 	return 0;

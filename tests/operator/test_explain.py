@@ -5,6 +5,7 @@ S13: an answer names rule, counter, limit and what would pass. A16: nothing that
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -285,3 +286,21 @@ def test_a_damaged_log_is_no_answer(told, person):
         assert done.returncode == 1 and done.stderr and not done.stdout, done
 
 
+
+
+EXAMPLES = sorted((live.ROOT / "examples" / "policies").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
+def test_what_an_example_allows_has_a_cost(path, tmp_path):
+    """A newcomer's first call of a tool that a rule allows or reviews is not refused because nobody said what it costs."""
+    text = path.read_text()
+    lists = re.findall(r"(?:allow|review): *\[([^\]]*)\]", text)
+    names = {n.strip().strip('"').replace("*", "x") for each in lists for n in each.split(",")}
+    assert names
+    for name in sorted(names):
+        request = tmp_path / "request.json"
+        request.write_text(json.dumps({"tool": name, "args": {}}))
+        with live.Live(None) as d:
+            said = d.pawl("policy", "explain", str(path), str(request))
+        assert "cost unknown" not in said.stdout and said.stdout.startswith("verdict"), (name, said.stdout, said.stderr)

@@ -83,8 +83,8 @@ static const struct script budget_scripts[] = {
 	  "pawl: 1\nname: t\ntools: {priced: {default_cost: 0.5 USD}}\nrules: [{id: any, allow: ['*']}]\n"
 	  "budgets: {run: {per: session, limit: 1 USD, then: review}}\n...\n",
 	  { { ASK, .tool = "x", .want = D, .code = REASON_BUDGET, .rule = "run",
-	      .says = "cost unknown: x draws from run; send estimate.money, or give the tool cost or default_cost in "
-		      "the policy" },
+	      .says = "cost unknown: x draws from run; give the tool cost or default_cost in the policy, or let the "
+		      "caller estimate it" },
 	    { ASK, .tool = "priced", .times = 2, .want = A },
 	    { ASK, .tool = "priced", .want = R, .code = REASON_BUDGET } } },
 	{ "an estimate only raises a fixed cost",
@@ -98,7 +98,7 @@ static const struct script budget_scripts[] = {
 	{ "tokens",
 	  RUN("limit: 1000 tokens"),
 	  { { ASK, .tool = "x", .kind = CALL_LLM, .want = D, .code = REASON_BUDGET,
-	      .says = "tokens unknown: x draws from run; send estimate.tokens" },
+	      .says = "tokens unknown: x draws from run; let the caller estimate them" },
 	    { ASK, .tool = "x", .want = A },
 	    { ASK, .tool = "x", .kind = CALL_LLM, .tokens = 900, .want = A },
 	    { ASK, .tool = "x", .kind = CALL_LLM, .tokens = 200, .want = D, .code = REASON_BUDGET,
