@@ -107,8 +107,10 @@ int mediate_facts(struct mediator *m, const struct session_state *who, const str
 	struct caller caller = { .session = who->id, .root = who->root, .agent = who->agent, .root_dir = who->root_dir, .secret = lv->secret };
 	struct pawl_error err = { .code = PAWL_OK };
 
-	if (sessions_labels(m->sessions, who, &caller.labels, &err) < 0)
-		return refuse(no, REASON_UNAVAILABLE, "the session's labels cannot be read: %s", err.msg);
+	if (sessions_labels(m->sessions, who, &caller.labels, &err) < 0) {
+		(void)refuse(no, REASON_UNAVAILABLE, "the session's labels cannot be read: %s", err.msg);
+		return PAWL_E_LIMIT;
+	}
 	if (facts_of(m->policy, call, &caller, &m->resolver, &m->args, ret, &err) == 0)
 		return 0;
 	m->count.malformed += err.code == PAWL_E_MALFORMED;

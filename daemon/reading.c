@@ -69,7 +69,7 @@ static int read_entry(void *arg, uint64_t seq, struct str note, struct pawl_erro
 	r = chain_check(&v, seq, str_of(rd->d->origin), rd->prev, err);
 	if (r == 0)
 		r = entry_parse(v.body, seq, &p, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = state_room(rd->st, &p.e, err);
 	if (r == 0)
@@ -181,7 +181,7 @@ static int source_read(void *arg, void *p, size_t max, size_t *ret_n, struct paw
 static int take_snapshot(struct reading *rd, struct projection *db, const struct projection_snapshot *s, struct pawl_error *err)
 {
 	struct source src = { .rd = rd };
-	struct entry_snapshot vouched;
+	struct entry_snapshot vouched = { .at = 0 };
 	struct state *st = NULL;
 	uint8_t sha256[32];
 	int r = voucher(rd, s, &vouched, err);

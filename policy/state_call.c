@@ -103,8 +103,8 @@ static const struct call_state *show(const struct state *st, uint32_t h, struct 
 				  .refund = c->refund,
 				  .price = price_of(st, c),
 				  .lease_until = l ? l->lease_until : 0,
-				  .decided_ns = c->reported ? 0 : l->decided_ns };
-	if (c->reported)
+				  .decided_ns = c->reported || !l ? 0 : l->decided_ns };
+	if (c->reported || !l) /* one that is not reported has it */
 		return v;
 	client = text_str(st, l->client);
 	if (client.n == sizeof(v->client))

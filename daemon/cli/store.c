@@ -122,7 +122,7 @@ static int visit(void *arg, uint64_t seq, struct str note, struct pawl_error *er
 	r = chain_check(&v, seq, rb->origin, rb->prev, err);
 	if (r == 0)
 		r = entry_parse(v.body, seq, &p, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = take(rb, &p.e, err);
 	entry_parsed_done(&p);

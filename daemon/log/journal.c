@@ -72,7 +72,7 @@ void journal_index_note(struct journal *j, uint64_t seq, uint64_t segment, size_
 
 	(void)pthread_mutex_lock(&j->lock);
 	last = j->n_rows ? &j->rows[j->n_rows - 1] : NULL;
-	if (!last || last->segment != segment || off >= last->off + INDEX_STEP)
+	if (j->rows && (!last || last->segment != segment || off >= last->off + INDEX_STEP)) /* there are: room was reserved */
 		j->rows[j->n_rows++] = (struct index_row){ seq, segment, off };
 	(void)pthread_mutex_unlock(&j->lock);
 }

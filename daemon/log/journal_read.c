@@ -131,7 +131,7 @@ static int record_load(const struct journal *j, int fd, const struct index_row *
 	size_t n;
 	int r = head_at(fd, row, rec, err);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
 	n = rec->bytes;
 	p = malloc(n);

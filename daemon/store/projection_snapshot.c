@@ -247,7 +247,7 @@ int projection_snapshot_read(struct projection *p, const struct projection_snaps
 	struct projection_reader *r = NULL;
 	int got = projection_reader_open(p, s, &r, err);
 
-	while (got == 0 && (got = next_part(r, err)) == 0 && r->here)
+	while (got == 0 && r && (got = next_part(r, err)) == 0 && r->here)
 		got = visit(arg, r->at, r->here, err);
 	projection_reader_close(r);
 	return got;
