@@ -131,9 +131,8 @@ static void follow(struct projector *pj, struct pending_queue *list)
 
 	while ((p = pending_queue_pop(list))) {
 		whole = whole && follow_journal(pj, p->seq); /* what did not fit the queue */
-		if (whole) {
+		if (whole)
 			follow_entry(pj, &p->e);
-		}
 		free(p);
 	}
 }

@@ -417,8 +417,6 @@ void denials_end_shadow(struct state *st);
 /* ---- state_breaker.c ---- */
 uint32_t find_break(const struct state *st, const struct breaker_row *key);
 bool break_key_eq(const struct breaker_row *a, const struct breaker_row *b);
-/* The rows that an entry brings, whatever its kind. */
-const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n);
 bool break_says_nothing(const struct breaker_row *row);
 void break_link(struct state *st, uint32_t h); /* a row that has its key; there is place for it */
 bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n);

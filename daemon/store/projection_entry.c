@@ -304,42 +304,6 @@ static int take_loss(struct projection *p, const struct entry *e, struct pawl_er
 
 /* ---- breakers: an entry brings changed rows whole ---- */
 
-static const struct breaker_row *breakers_of(const struct entry *e, size_t *ret_n)
-{
-	switch (e->kind) {
-#define ROWS(of)                       \
-	*ret_n = e->of.n_breakers;     \
-	return e->of.breakers
-	case ENTRY_SESSION:
-		ROWS(session);
-	case ENTRY_DECISION:
-	case ENTRY_CLAIM:
-		ROWS(decision);
-	case ENTRY_SETTLE:
-		ROWS(settle);
-	case ENTRY_RESOLVE:
-		ROWS(resolve);
-	case ENTRY_LOSS:
-		ROWS(loss);
-#undef ROWS
-	case ENTRY_BREAKER:
-		*ret_n = 1;
-		return &e->breaker.row;
-	case ENTRY_START:
-	case ENTRY_STOP:
-	case ENTRY_POLICY:
-	case ENTRY_KEY:
-	case ENTRY_TIMEOUT:
-	case ENTRY_THROTTLE:
-	case ENTRY_SNAPSHOT:
-	case ENTRY_NONE:
-	case ENTRY_KIND_COUNT:
-		break;
-	}
-	*ret_n = 0;
-	return NULL;
-}
-
 static struct put breaker_begin(struct projection *p, enum projection_sql what, const struct breaker_row *b, bool would)
 {
 	struct put u = put_begin(p, what);
@@ -461,7 +425,7 @@ static int take(struct projection *p, const struct entry *e, struct pawl_error *
 int projection_entry(struct projection *p, const struct entry *e, struct pawl_error *err)
 {
 	size_t n;
-	const struct breaker_row *rows = breakers_of(e, &n);
+	const struct breaker_row *rows = entry_breakers(e, &n);
 	int r = projection_begun(p, err);
 
 	if (r < 0)

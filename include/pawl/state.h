@@ -163,6 +163,8 @@ const struct card_state *state_card_after(const struct state *st, uint64_t sessi
 /* In any mode, in order of id, of one session (0: of all that are kept). For people's lists: it looks at every card. */
 const struct card_state *state_card_any_after(const struct state *st, uint64_t session, uint64_t after);
 
+/* The rows that an entry brings, whatever its kind. */
+const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n);
 /* NULL: closed, and never counted anything. The key fields of *key are compared. */
 const struct breaker_row *state_breaker(const struct state *st, const struct breaker_row *key);
 const struct breaker_row *state_breaker_next(const struct state *st, uint32_t *at); /* all; *at = 0 first */
