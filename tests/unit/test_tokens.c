@@ -317,7 +317,7 @@ static void test_too_many_volatile(void **state)
 	t->n_volatile = 65;
 	pol = pb_done(b);
 	assert_int_equal(try_facts(pol, &(struct asked){ .tool = "q", .args = "{\"k1\":1,\"k64\":1}" }, &f, &err), 0);
-	(void)strcat(args, "}");
+	(void)snprintf(args + strlen(args), sizeof(args) - strlen(args), "}");
 	assert_int_equal(try_facts(pol, &(struct asked){ .tool = "q", .args = args }, &f, &err), PAWL_E_MALFORMED);
 	pb_free(b);
 }
