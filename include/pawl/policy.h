@@ -4,6 +4,7 @@
 #define PAWL_POLICY_H
 #include "pawl/error.h"
 #include "pawl/reason.h"
+#include "pawl/watch.h"
 
 struct json;
 struct state;
@@ -120,6 +121,34 @@ struct rate_limit {
 };
 
 struct name_index; /* opaque: rule and budget globs by literal prefix, so that 1,000 rules cost what 50 do */
+/* `watch`: what is asked of the kernel for every tree that runs under this policy. */
+enum watch_exec {
+	WATCH_EXEC_NONE,     /* program starts are not recorded; limits and deny_exec hold all the same */
+	WATCH_EXEC_LOG,
+	WATCH_EXEC_REQUIRED, /* and: pawld does not start where programs cannot be watched and stopped, and calls of sessions that
+			      * are not watched are denied (watch_required) */
+	WATCH_EXEC_COUNT
+};
+struct watch_policy {
+	bool on; /* the file has a `watch` section */
+	enum watch_exec exec;
+	struct str *deny_exec; /* absolute paths, each NUL-terminated in the arena */
+	size_t n_deny_exec;
+	struct watch_limits limits;
+	bool has_writes; /* writes_under was said: an empty list lets nothing be written */
+	struct str *writes_under; /* absolute, or relative to the session's root; NUL-terminated */
+	size_t n_writes_under;
+};
+/* HOLD_ bits (pawl/watch.h) that it needs. */
+uint32_t watch_policy_needs(const struct watch_policy *w);
+
+/* `log`: what is kept of arguments beside their digests, in the private store, never in an entry. */
+enum record_args { RECORD_DIGEST, RECORD_REDACTED, RECORD_FULL, RECORD_COUNT };
+struct log_policy {
+	enum record_args record_args;
+	struct redact_set *redact; /* policy/redact.c's; the built-in names and patterns when the file says nothing */
+};
+
 struct policy {
 	struct str name;
 	struct str currency; /* three letters; "USD" unless said */
@@ -140,6 +169,8 @@ struct policy {
 	struct review_rules reviews;
 	struct session_caps sessions;
 	struct rate_limit limits;
+	struct watch_policy watch;
+	struct log_policy log;
 	bool agent_sticks;     /* some deny rule is `sticky: agent` */
 	struct name_index *index;
 	void *arena; /* all of the above; compile.c's business */
