@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 20
 TEST_TIMEOUT ?= 600
 
-PKGS := libsodium yaml-0.1 sqlite3 jansson libpcre2-8
+PKGS := libsodium yaml-0.1 sqlite3 jansson libpcre2-8 libbpf
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wswitch-enum -Wundef -Wcast-qual -Werror
 HARDEN := -fPIE -fstack-protector-strong -fno-strict-aliasing -fno-common
 HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack
@@ -22,7 +22,8 @@ CFLAGS ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -I. -I$(B)/gen
 # asked for late, so that `make deps` runs on a machine that has no pkg-config yet, and then once
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null))$(PKG_CFLAGS)
-PKG_LIBS = $(eval PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -pthread)$(PKG_LIBS)
+# as needed: libbpf is for the watcher alone, `pawl` does not carry it
+PKG_LIBS = $(eval PKG_LIBS := -Wl,--as-needed $(shell pkg-config --libs $(PKGS) 2>/dev/null) -pthread)$(PKG_LIBS)
 
 # one short line a file; V=1 shows the commands
 Q = $(if $(V),,@echo "  $@";)
@@ -61,6 +62,15 @@ $(B)/gen/starter_policy.h: $(STARTER)
 	@mkdir -p $(@D)
 	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/?/\\?/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 $(B)/daemon/cli/init.o: $(B)/gen/starter_policy.h
+
+# the kernel's programs: clang alone has that target, whatever CC is; their bytes go into pawld. -mcpu=v3: atomics that give the old value
+$(B)/%.bpf.o: %.bpf.c
+	@mkdir -p $(@D)
+	$(Q)clang -target bpf -mcpu=v3 -O2 -g -Wall -Werror -Iinclude -I. -MMD -MP -c $< -o $@
+$(B)/gen/guard_bpf.h: $(B)/hooks/bpf/guard.bpf.o
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tx1 $< | sed -e 's/ *\([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
+$(B)/daemon/watch/guard_object.o: $(B)/gen/guard_bpf.h
 
 # ---- for a new user ----
 .PHONY: deps demo
@@ -126,8 +136,9 @@ $(AN)/clang/%.ok: %.c
 	$(Q)clang --analyze --analyzer-output text -Xclang -analyzer-werror $(AN_FLAGS) -o /dev/null $<
 	@clang $(AN_FLAGS) -MM -MP -MT $@ $< > $(@:.ok=.d) && touch $@
 $(AN)/gcc/daemon/cli/init.ok $(AN)/clang/daemon/cli/init.ok: $(B)/gen/starter_policy.h
+$(AN)/gcc/daemon/watch/guard_object.ok $(AN)/clang/daemon/watch/guard_object.ok: $(B)/gen/guard_bpf.h
 .PHONY: cppcheck
-cppcheck: $(B)/gen/starter_policy.h
+cppcheck: $(B)/gen/starter_policy.h $(B)/gen/guard_bpf.h
 	@if command -v cppcheck >/dev/null; then cppcheck --quiet --error-exitcode=1 --enable=warning,portability --std=c11 --inline-suppr \
 	$(AN_CPPCHECK) -D_GNU_SOURCE -Iinclude -I. -I$(B)/gen $(ANALYZED); else echo "cppcheck is not here: that part is left out"; fi
 analyze: $(ANALYZED:%.c=$(AN)/gcc/%.ok) $(ANALYZED:%.c=$(AN)/clang/%.ok) cppcheck ## gcc -fanalyzer, clang --analyze, cppcheck: a warning fails

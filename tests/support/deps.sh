@@ -22,13 +22,14 @@ demo libyaml-dev       pkg:yaml-0.1         reads policies
 demo libsqlite3-dev    pkg:sqlite3          the private store and the projection of the log
 demo libjansson-dev    pkg:jansson          parses requests
 demo libpcre2-dev      pkg:libpcre2-8       regex conditions
+demo clang             cmd:clang            compiles the programs that run in the kernel, also when gcc compiles the rest
+demo libbpf-dev        pkg:libbpf           loads them (and is linked into pawld alone)
 demo python3           cmd:python3          the decorator and the demo's agent
 test libcmocka-dev     pkg:cmocka           unit tests
 test python3-venv      py:ensurepip         a private Python environment for the tests, under build/
 test libnanomsg-dev    pkg:nanomsg          a client of another hand, for a unit test and the benchmark
 test procps            cmd:ps               the tests look for processes left behind
-all  clang             cmd:clang            the second compiler, its analyzer and libFuzzer
-all  @clang-rt         none                 the sanitizers of clang
+all  @clang-rt         none                 the sanitizers of clang, the second compiler; its analyzer and libFuzzer
 all  valgrind          cmd:valgrind         check-valgrind
 all  cppcheck          cmd:cppcheck         a third opinion in `make analyze`
 ROWS

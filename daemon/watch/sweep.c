@@ -1,0 +1,246 @@
+/* daemon/watch/sweep.c - who of a tree lives, and how it is ended. Where the kernel's programs hold the tree, who belongs to it is told by the
+ * tag; else by the cgroup; else by descent in /proc, remembered by pid and start time. No process gets a signal but through a pidfd, after
+ * the tag, the cgroup or the start time of what that pidfd holds was looked at: a number alone may be somebody else's by now. */
+#include "daemon/base/oplog.h"
+#include "daemon/watch/trees_int.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 64	  /* in one go; a bomb that outruns them meets the next tick */
+#define NAP_NS 500000	  /* for the kernel to bury them */
+
+/* ---- by descent ---- */
+
+static bool is_known(const struct tree *tr, uint32_t pid)
+{
+	for (size_t i = 0; i < tr->n_known; i++)
+		if (tr->known[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* The dead leave, so that the table holds the living only. A zombie is dead: its parent may never wait for it. */
+static void forget_dead(struct tree *tr)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < tr->n_known; i++) {
+		struct proc_stat s;
+
+		if (proc_stat(tr->known[i].pid, &s) && s.id.start == tr->known[i].start && s.state != 'Z' && s.state != 'X')
+			tr->known[kept++] = tr->known[i];
+	}
+	tr->n_known = kept;
+}
+
+static bool is_there(const struct proc_id *id)
+{
+	struct proc_stat s;
+
+	return id->pid && proc_stat(id->pid, &s) && s.id.start == id->start;
+}
+
+/* What was seen once stays a member when its parent dies; what `pawl run` adopted as a subreaper is one too: it starts nothing else. */
+static void look_around(struct trees *t, struct tree *tr)
+{
+	size_t n = 0;
+
+	forget_dead(tr);
+	if (is_there(&tr->first))
+		t->pid[n++] = tr->first.pid;
+	if ((tr->flags & ATTACH_RUN) && is_there(&tr->peer))
+		t->pid[n++] = tr->peer.pid;
+	for (size_t i = 0; i < tr->n_known; i++)
+		t->pid[n++] = tr->known[i].pid;
+	n = proc_tree(t->pid, n, MAX_MEMBERS, (uint32_t)getpid()); /* a private pawld is a child of `pawl run` too */
+	for (size_t i = 0; i < n && tr->n_known < MAX_PLAIN; i++) {
+		struct proc_stat s;
+
+		if (t->pid[i] == tr->peer.pid || is_known(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
+			continue;
+		if (s.state != 'Z' && s.state != 'X' && s.id.start >= tr->first.start)
+			tr->known[tr->n_known++] = s.id;
+	}
+}
+
+/* ---- lists ---- */
+
+static struct guard_member member_of(const struct proc_stat *s)
+{
+	struct guard_member m = { .pid = s->id.pid, .start_boot_ns = proc_ticks_ns(s->id.start) };
+
+	memcpy(m.comm, s->comm, sizeof(m.comm) - 1);
+	return m;
+}
+
+static size_t list_pids(struct trees *t, const uint32_t *pids, size_t n)
+{
+	size_t have = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct proc_stat s;
+
+		if (proc_stat(pids[i], &s) && s.state != 'Z' && s.state != 'X')
+			t->member[have++] = member_of(&s);
+	}
+	return have;
+}
+
+static size_t list_known(struct trees *t, struct tree *tr)
+{
+	size_t have = 0;
+
+	look_around(t, tr);
+	for (size_t i = 0; i < tr->n_known; i++) {
+		struct proc_stat s;
+
+		if (proc_stat(tr->known[i].pid, &s) && s.id.start == tr->known[i].start)
+			t->member[have++] = member_of(&s);
+	}
+	return have;
+}
+
+size_t sweep_list(struct trees *t, struct tree *tr)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	size_t n = 0;
+
+	if (tr->guarded) {
+		if (guard_members(t->guard, tr->session, t->member, MAX_MEMBERS, &n, &err) == 0)
+			return n;
+		oplog_error("cannot list a tree by its tag", &err); /* its cgroup is what is left */
+	}
+	if (tr->cg.id)
+		return list_pids(t, t->pid, cgroup_procs(&tr->cg, t->pid, MAX_MEMBERS));
+	return tr->known ? list_known(t, tr) : 0;
+}
+
+bool sweep_lives(struct trees *t, struct tree *tr)
+{
+	struct cgroup_use use = { .populated = false };
+
+	if (tr->cg.id) {
+		cgroup_read_populated(&tr->cg, &use);
+		if (use.populated)
+			return true;
+	}
+	return sweep_list(t, tr) > 0; /* one that left the cgroup has its tag still */
+}
+
+/* ---- the end ---- */
+
+static bool belongs(struct trees *t, const struct tree *tr, const struct guard_member *m, int pidfd)
+{
+	struct proc_stat s;
+
+	if (tr->guarded)
+		return guard_tag_of(t->guard, pidfd) == tr->session;
+	if (tr->cg.id)
+		return cgroup_has(&tr->cg, m->pid);
+	return proc_stat(m->pid, &s) && proc_ticks_ns(s.id.start) == m->start_boot_ns;
+}
+
+static void kill_one(struct trees *t, const struct tree *tr, const struct guard_member *m)
+{
+	int fd = proc_open(m->pid);
+
+	if (fd < 0)
+		return;
+	if (belongs(t, tr, m, fd))
+		(void)proc_signal(fd, SIGKILL);
+	(void)close(fd);
+}
+
+/* Each member once: those that started after the last look are new. */
+static void count(struct trees *t, struct tree *tr, size_t n, uint64_t now)
+{
+	struct watch_ended *e = &tr->ended;
+
+	for (size_t i = 0; i < n; i++) {
+		if (t->member[i].start_boot_ns < tr->counted_ns)
+			continue;
+		e->n_killed++;
+		if (e->n_dead < PAWL_MAX_ENDED) {
+			e->dead[e->n_dead].pid = t->member[i].pid;
+			memcpy(e->dead[e->n_dead++].comm, t->member[i].comm, sizeof(e->dead[0].comm));
+		}
+	}
+	tr->counted_ns = now;
+}
+
+/* How many were there. */
+static size_t round_of(struct trees *t, struct tree *tr)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	uint64_t now = trees_boot_ns();
+	size_t n = sweep_list(t, tr);
+
+	count(t, tr, n, now);
+	if (tr->cg.id && t->can_cgroup_kill && cgroup_kill(&tr->cg, &err) < 0 && tr->kill_failed++ == 0)
+		oplog_error("one by one instead", &err);
+	for (size_t i = 0; i < n; i++)
+		kill_one(t, tr, &t->member[i]);
+	return n;
+}
+
+struct rank {
+	int policy, nice;
+	struct sched_param param;
+};
+
+/* Ahead of what it hunts: at nice 0 a bomb gets most of the processor. */
+static void raise_rank(struct rank *old)
+{
+	struct sched_param fifo = { .sched_priority = 1 };
+
+	old->policy = sched_getscheduler(0);
+	old->nice = getpriority(PRIO_PROCESS, 0);
+	if (sched_getparam(0, &old->param) < 0)
+		old->policy = -1;
+	if (old->policy >= 0 && sched_setscheduler(0, SCHED_FIFO, &fifo) < 0)
+		(void)setpriority(PRIO_PROCESS, 0, -20);
+}
+
+static void restore_rank(const struct rank *old)
+{
+	if (old->policy >= 0)
+		(void)sched_setscheduler(0, old->policy, &old->param);
+	(void)setpriority(PRIO_PROCESS, 0, old->nice);
+}
+
+void sweep_on(struct trees *t, struct tree *tr)
+{
+	const struct timespec nap = { 0, NAP_NS };
+	struct rank old;
+
+	raise_rank(&old);
+	for (int i = 0; i < ROUNDS; i++) {
+		if (round_of(t, tr) == 0 && !sweep_lives(t, tr))
+			break;
+		(void)nanosleep(&nap, NULL);
+	}
+	restore_rank(&old);
+}
+
+void sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+
+	if (tr->ending || tr->over)
+		return;
+	tr->ending = true;
+	tr->unled_ns = trees_boot_ns();
+	tr->ended.last.killed = why;
+	tr->ended.measured = measured;
+	tr->ended.limit = limit;
+	/* first, so that nothing is born between two rounds */
+	if (tr->guarded && guard_mark(t->guard, tr->session, why, measured, limit, &err) < 0)
+		oplog_error("cannot mark a tree", &err);
+	sweep_on(t, tr);
+}

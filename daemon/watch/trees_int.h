@@ -1,0 +1,96 @@
+/* daemon/watch/trees_int.h - what the files of trees.h share. */
+#ifndef PAWL_TREES_INT_H
+#define PAWL_TREES_INT_H
+#include "daemon/watch/cgroup.h"
+#include "daemon/watch/deny.h"
+#include "daemon/watch/guard.h"
+#include "daemon/watch/pins.h"
+#include "daemon/watch/proc.h"
+#include "daemon/watch/trees.h"
+
+#define MAX_MEMBERS 8192 /* of a tree, in one round; the next round takes the others */
+#define MAX_EVENTS 8192	 /* that wait for the rest; more are counted as lost */
+#define MAX_PLAIN 2048	 /* processes that are remembered where only /proc tells who belongs to a tree */
+#define SEND_BUFFER (4 << 20)
+
+struct tree {
+	uint64_t session;
+	struct watch_limits limits;
+	uint32_t flags; /* ATTACH_ */
+	uint64_t start_boot_ns;
+	struct proc_id first; /* pid 0: not known after a restart */
+	uint32_t uid;
+	int pidfd;	      /* of first; -1: it has ended, or is not known */
+	struct proc_id peer;  /* who asked; for ATTACH_RUN a subreaper */
+	struct cgroup cg;
+	struct deny deny;
+	bool guarded;	      /* the kernel's programs know it */
+	bool ending, over;    /* being killed; nobody lives: `ended` waits for PEER_FORGET */
+	bool told;	      /* over, and this rest knows */
+	uint64_t told_after;  /* events that have to leave before it is told */
+	uint64_t counted_ns;  /* members started before this are in ended.n_killed */
+	uint64_t oom_kills;   /* before it was ours */
+	uint64_t lost;	      /* events that found no room on the way to the rest */
+	uint32_t reported;    /* shadow mode: a bit for each limit whose breach was told */
+	uint64_t unled_ns;    /* since when its end has been tried */
+	uint32_t kill_failed; /* times that cgroup.kill did nothing */
+	struct watch_ended ended; /* .last is kept up to date while it lives */
+	struct proc_id *known;	  /* where only /proc tells; else NULL */
+	size_t n_known;
+};
+
+struct trees {
+	struct guard *guard; /* NULL: this kernel or this user has none */
+	struct pins pins;
+	struct cgroups cgroups;
+	bool can_cgroup_kill;
+	struct watch_probes *probes;
+	char saved[256];     /* folder of saved trees; "": none */
+	struct tree *tree[PAWL_MAX_TREES];
+	size_t n, n_live;
+	int epoll, peer;
+	struct watch_event *event; /* a circle of MAX_EVENTS */
+	size_t event_first, event_n;
+	uint64_t events_in, events_out;
+	bool answer_due, now_due, all_due, ready;
+	size_t now_next;
+	struct watch_attached answer;
+	uint64_t second_ns;  /* when the next round of once-a-second work is due */
+	uint64_t malformed;  /* messages of the rest that were dropped */
+	struct guard_member member[MAX_MEMBERS];
+	uint32_t pid[MAX_MEMBERS];
+	unsigned char out[PEER_MAX_PAYLOAD];
+};
+
+struct tree *trees_find(const struct trees *t, uint64_t session);
+/* attach.c */
+void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uint64_t now);
+void trees_renew(struct trees *t, const void *payload, size_t n);
+uint32_t trees_holds(const struct trees *t, uint32_t flags);
+/* Tags and moves what descends from the tree's first process, until no new one is found. */
+PAWL_MUST_USE int trees_scan(struct trees *t, struct tree *tr, struct pawl_error *err);
+void tree_free(struct tree *tr);
+void trees_remove(struct trees *t, struct tree *tr); /* from the table; frees it */
+/* The tasks that the pids controller allows: see there. */
+uint64_t trees_tasks(const struct trees *t, const struct tree *tr);
+PAWL_MUST_USE int trees_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err);
+
+/* sweep.c: who lives, and their end. */
+/* Live members in t->member. */
+size_t sweep_list(struct trees *t, struct tree *tr);
+/* true: somebody may live still. Cheaper than a list. */
+bool sweep_lives(struct trees *t, struct tree *tr);
+/* Begins the end, and goes on until nobody lives or for a bounded number of rounds; trees_tick() calls sweep_on() for what is left. */
+void sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit);
+void sweep_on(struct trees *t, struct tree *tr);
+
+/* tell.c: what leaves for the rest. */
+void tell_event(struct trees *t, const struct watch_event *ev);
+void tell_all(struct trees *t); /* sends what is due, as far as there is room */
+
+/* restore.c: a tree in a file, for the watcher that comes after this one. */
+PAWL_MUST_USE int saved_write(const struct trees *t, const struct tree *tr, struct pawl_error *err);
+void saved_remove(const struct trees *t, uint64_t session);
+/* Makes the folder, reads what is in it, takes up what the kernel holds. */
+void restore_all(struct trees *t);
+#endif
