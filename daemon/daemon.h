@@ -7,6 +7,8 @@
 #include "daemon/options.h"
 #include "daemon/sdnotify.h"
 
+#include "pawl/watch.h"
+
 #include <sys/types.h>
 
 #define DAEMON_PROBES (CONFINE_PROBES + 3)
@@ -17,6 +19,7 @@ struct daemon {
 	struct sdnotify *notify; /* the supervisor, if there is one */
 	pid_t watcher; /* 0: none */
 	int peer;      /* to the watcher, -1: none */
+	const struct watch_probes *watch_probes; /* NULL: --no-watch */
 	struct clock clock;
 	struct sign_key *key;
 	char origin[PAWL_MAX_ORIGIN + 1];

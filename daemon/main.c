@@ -5,6 +5,8 @@
 #include "daemon/resolve.h"
 #include "daemon/safe.h"
 #include "daemon/watch/peer.h"
+#include "daemon/watch/probe.h"
+#include "daemon/watch/trees.h"
 #include "daemon/watch/watcher.h"
 
 #include <errno.h>
@@ -57,13 +59,15 @@ static int serve(struct daemon *d, struct pawl_error *err)
 struct launch { /* what both processes are started with */
 	struct options *opt;
 	struct sdnotify notify;
+	struct watch_probes probes;
 };
 
 /* The rest: everything but the watcher. Returns an exit status. */
 static int rest(void *arg, int peer)
 {
 	struct launch *l = arg;
-	struct daemon d = { .opt = l->opt, .notify = &l->notify, .peer = peer, .watcher = peer >= 0 ? getppid() : 0 };
+	struct daemon d = { .opt = l->opt, .notify = &l->notify, .peer = peer, .watcher = peer >= 0 ? getppid() : 0,
+			    .watch_probes = peer >= 0 ? &l->probes : NULL };
 	struct pawl_error err = { .code = PAWL_OK };
 	int r = serve(&d, &err);
 
@@ -125,6 +129,31 @@ static int hold_standard_fds(void)
 	return fd < 0 ? -1 : close(fd);
 }
 
+/* What the kernel can do is found out before the first fork, so that both processes know it. */
+static int watch(struct launch *l, struct pawl_error *err)
+{
+	const struct trees_options opt = { .state = l->opt->state };
+	struct trees *trees;
+	int status;
+
+	if (trees_open(&opt, &l->probes, &trees, err) < 0) {
+		oplog_error("cannot start the watcher", err);
+		return exit_status_of(err);
+	}
+	status = watcher_run(rest, l, trees);
+	trees_unpin(trees);
+	trees_close(trees);
+	return status;
+}
+
+static int probe(struct pawl_error *err)
+{
+	if (probe_print(err) == 0)
+		return EXIT_DONE;
+	oplog_error("probe", err);
+	return exit_status_of(err);
+}
+
 static int run(struct options *opt, struct pawl_error *err)
 {
 	struct launch l = { .opt = opt };
@@ -137,7 +166,7 @@ static int run(struct options *opt, struct pawl_error *err)
 	block_signals();
 	set_descriptors();
 	sdnotify_open(&l.notify);
-	status = opt->no_watch ? rest(&l, -1) : watcher_run(rest, &l);
+	status = opt->no_watch ? rest(&l, -1) : watch(&l, err);
 	safe_pid_remove(opt->pid_file, getpid());
 	sdnotify_close(&l.notify);
 	return status; /* the lock goes with the process */
@@ -163,5 +192,7 @@ int main(int argc, char **argv)
 		(void)puts("pawld " PAWL_VERSION);
 		return EXIT_DONE;
 	}
+	if (opt.probe)
+		return probe(&err);
 	return opt.check ? check(&opt) : run(&opt, &err);
 }

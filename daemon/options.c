@@ -10,7 +10,7 @@
 
 enum {
 	OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER,
-	OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_FOREGROUND
+	OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_PROBE, OPT_FOREGROUND
 };
 
 static const struct option long_options[] = {
@@ -28,6 +28,7 @@ static const struct option long_options[] = {
 	{ "no-watch", no_argument, NULL, OPT_NO_WATCH },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
 	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "probe", no_argument, NULL, OPT_PROBE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
@@ -54,6 +55,7 @@ void options_help(void)
 		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
 		   "      --foreground        stay in the foreground, which is the default\n"
 		   "      --check             check policy, key, folders and all of the log, then exit\n"
+		   "      --probe             say as JSON what this machine has for watching processes, then exit\n"
 		   "  -h, --help   -V, --version\n"
 		   "\n"
 		   "Signals: TERM, INT drain, write a stop entry and exit; HUP loads the policy again, whole or not at all.\n"
@@ -141,6 +143,9 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 	case OPT_CHECK:
 		o->check = true;
 		break;
+	case OPT_PROBE:
+		o->probe = true;
+		break;
 	case OPT_FOREGROUND: /* what it always does */
 		break;
 	case 'h':
@@ -169,7 +174,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pawl_error 
 		r = take_option(&o, c, err);
 	if (r == 0 && optind < argc)
 		r = pawl_fail(err, PAWL_E_USAGE, "unexpected argument \"%.60s\"; see pawld --help", argv[optind]);
-	if (r == 0 && !o.dir[0] && !o.help && !o.version)
+	if (r == 0 && !o.dir[0] && !o.help && !o.version && !o.probe)
 		r = home_dir(o.dir, sizeof(o.dir), err);
 	for (size_t i = 0; i < PAWL_LEN(below) && r == 0; i++)
 		if (!paths[i][0])

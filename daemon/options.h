@@ -11,7 +11,7 @@ struct options {
 	char operators[PAWL_MAX_PATH];
 	char user[64];
 	uint64_t snapshot_every; /* entries; 0: the default */
-	bool no_watch, check, help, version;
+	bool no_watch, check, probe, help, version;
 };
 /* PAWL_E_USAGE with a message on a bad line. */
 PAWL_MUST_USE int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err);

@@ -114,7 +114,8 @@ static int check_process(struct trees *t, const struct watch_attach *a, int pidf
 		return bad(err, ESRCH, "process %u has ended", pid);
 	tr->first = first.id;
 	tr->uid = uid;
-	tr->peer = peer.id;
+	if ((a->flags & ATTACH_RUN) && first.ppid == peer.id.pid && peer.id.pid != 1)
+		tr->peer = peer.id; /* its launcher; from anybody further up it would inherit strangers */
 	return 0;
 }
 
@@ -239,9 +240,10 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 static void unbuild(struct trees *t, struct tree *tr)
 {
 	if (tr->guarded || tr->cg.id)
-		sweep_end(t, tr, WHY_ABORT, 0, 0);
+		(void)sweep_end(t, tr, WHY_ABORT, 0, 0);
 	if (tr->guarded)
 		guard_tree_drop(t->guard, tr->session);
+	tree_let_go(t, tr);
 	(void)cgroup_remove(&tr->cg);
 	saved_remove(t, tr->session);
 }
@@ -301,8 +303,7 @@ void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uin
 	int r;
 
 	if (n < sizeof(a)) { /* without a number there is nobody to answer */
-		t->malformed++;
-		oplog(OPLOG_ERROR, "the rest of pawld sent a request to attach of %zu bytes", n);
+		trees_malformed(t, "a request to attach", n);
 		if (pidfd >= 0)
 			(void)close(pidfd);
 		return;
@@ -364,7 +365,7 @@ void trees_renew(struct trees *t, const void *payload, size_t n)
 		r = renew(t, &a, (const char *)payload + sizeof(a), n - sizeof(a), &err);
 	}
 	if (r == PAWL_E_MALFORMED)
-		t->malformed++;
-	if (r < 0)
+		trees_malformed(t, "new limits", n);
+	else if (r < 0)
 		oplog_error("new limits for a tree", &err);
 }

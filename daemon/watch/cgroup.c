@@ -199,6 +199,7 @@ static bool make_folder(struct cgroups *all, int kind, const char *parent, const
 static bool v2_controller(struct cgroups *all, const char *parent, int kind)
 {
 	char have[256], path[CGROUP_PATH + 32], plus[16];
+	bool was_on;
 
 	(void)snprintf(path, sizeof(path), "%s/cgroup.controllers", parent);
 	if (small_read(path, have, sizeof(have)) < 0 || !lists(have, ' ', controller[kind])) {
@@ -208,7 +209,10 @@ static bool v2_controller(struct cgroups *all, const char *parent, int kind)
 	}
 	(void)snprintf(plus, sizeof(plus), "+%s", controller[kind]);
 	(void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", parent);
-	if (small_write(path, plus) == 0) {
+	was_on = small_read(path, have, sizeof(have)) >= 0 && lists(have, ' ', controller[kind]);
+	if (was_on || small_write(path, plus) == 0) {
+		if (!was_on)
+			memcpy(all->switched[kind], path, sizeof(path));
 		(void)snprintf(path, sizeof(path), "%s/cgroup.subtree_control", all->dir[CGROUP_TREE]);
 		if (small_write(path, plus) == 0)
 			return true;
@@ -267,6 +271,13 @@ void cgroups_remove(struct cgroups *all)
 	for (int k = 0; k < CGROUP_KINDS; k++)
 		if (all->dir[k][0] && (k == CGROUP_TREE || !all->v2[k]))
 			(void)rmdir(all->dir[k]); /* one with a tree in it stays */
+	for (int k = CGROUP_MEMORY; k < CGROUP_KINDS; k++) {
+		char minus[16];
+
+		(void)snprintf(minus, sizeof(minus), "-%s", controller[k]);
+		if (all->switched[k][0])
+			(void)small_write(all->switched[k], minus); /* refused while somebody else has a use for it */
+	}
 	memset(all->dir, 0, sizeof(all->dir));
 }
 

@@ -13,6 +13,7 @@ enum cgroup_kind { CGROUP_TREE, CGROUP_MEMORY, CGROUP_PIDS, CGROUP_KINDS };
 struct cgroups {
 	char dir[CGROUP_KINDS][CGROUP_PATH]; /* this daemon's folder; "": none. A controller of v2 has the folder of CGROUP_TREE */
 	bool v2[CGROUP_KINDS];
+	char switched[CGROUP_KINDS][CGROUP_PATH + 32]; /* the subtree_control above us that we switched the controller on in; "": it was on */
 	int os_errno[CGROUP_KINDS];
 	char why[CGROUP_KINDS][128];	     /* for people: what was tried and what came of it */
 };
@@ -52,6 +53,7 @@ struct cgroup_use {
 /* Each value that cannot be read is 0. */
 void cgroup_read_cpu(const struct cgroup *cg, struct cgroup_use *use);
 void cgroup_read_memory(const struct cgroup *cg, struct cgroup_use *use);
+uint64_t cgroup_anon(const struct cgroup *cg); /* memory that cannot be taken back: no file's */
 void cgroup_read_populated(const struct cgroup *cg, struct cgroup_use *use);
 /* The processes in it, at most n. */
 size_t cgroup_procs(const struct cgroup *cg, uint32_t *ret, size_t n);

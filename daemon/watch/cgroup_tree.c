@@ -196,6 +196,16 @@ void cgroup_read_memory(const struct cgroup *cg, struct cgroup_use *use)
 		(void)small_field(text, "oom_kill", &use->oom_kills);
 }
 
+uint64_t cgroup_anon(const struct cgroup *cg)
+{
+	char path[FILE_PATH], text[8192];
+	uint64_t v = 0;
+
+	if (cg->dir[CGROUP_MEMORY][0] && small_read(file_of(cg, CGROUP_MEMORY, "memory.stat", path), text, sizeof(text)) > 0)
+		(void)small_field(text, cg->v2[CGROUP_MEMORY] ? "anon" : "total_rss", &v);
+	return v;
+}
+
 void cgroup_read_populated(const struct cgroup *cg, struct cgroup_use *use)
 {
 	char path[FILE_PATH], text[512];

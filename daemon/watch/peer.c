@@ -47,15 +47,24 @@ int peer_send(int fd, enum peer_kind kind, const void *payload, size_t n, struct
 	return peer_send_parts(fd, kind, part, -1, err);
 }
 
-/* The one that we take; any more were cut off by the size of the buffer, which MSG_CTRUNC tells. */
-static int descriptor_of(struct msghdr *msg)
+/* Takes the descriptor that came along, -1 when none did. false: there were more, and none is kept. The room for one is room for two, since
+ * the kernel rounds up. */
+static bool descriptor_of(struct msghdr *msg, int *ret)
 {
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	int fd = -1;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	size_t n = c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	int fd;
 
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
+	*ret = -1;
+	if (n == 1) {
+		memcpy(ret, CMSG_DATA(c), sizeof(*ret));
+		return true;
+	}
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+		(void)close(fd);
+	}
+	return n == 0;
 }
 
 int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, size_t *ret_n, int *ret_fd, struct pawl_error *err)
@@ -66,6 +75,7 @@ int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, s
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = size ? 2 : 1, .msg_control = c.bytes, .msg_controllen = sizeof(c.bytes) };
 	ssize_t n;
 	int got;
+	bool one;
 
 	do
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
@@ -76,8 +86,8 @@ int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, s
 		return pawl_fail_errno(err, "cannot hear the other process");
 	if (n == 0)
 		return 0;
-	got = descriptor_of(&msg);
-	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(h) || h.magic != PEER_MAGIC || h.zero != 0 ||
+	one = descriptor_of(&msg, &got);
+	if (!one || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(h) || h.magic != PEER_MAGIC || h.zero != 0 ||
 	    h.kind == 0 || h.kind >= PEER_KIND_COUNT || h.length != (size_t)n - sizeof(h)) {
 		if (got >= 0)
 			(void)close(got);

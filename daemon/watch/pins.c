@@ -62,9 +62,7 @@ void pins_remove(struct pins *p)
 {
 	if (p->dir[0])
 		(void)rmdir(p->dir);
-	if (p->mount[0] && umount2(p->mount, 0) == 0) {
+	if (p->mount[0] && umount2(p->mount, 0) == 0)
 		(void)rmdir(p->mount);
-		(void)rmdir(PINS_RUN); /* the last one */
-	}
 	*p = (struct pins){ .dir = "" };
 }

@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -161,18 +160,4 @@ int proc_open(uint32_t pid)
 int proc_signal(int pidfd, int sig)
 {
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
-}
-
-bool proc_kill(const struct proc_id *id)
-{
-	int fd = proc_open(id->pid);
-	struct proc_stat now;
-	bool done;
-
-	if (fd < 0)
-		return false;
-	/* looked at while the descriptor holds the number: from here on nobody else can have it */
-	done = proc_stat(id->pid, &now) && now.id.start == id->start && proc_signal(fd, SIGKILL) == 0;
-	(void)close(fd);
-	return done;
 }

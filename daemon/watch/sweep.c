@@ -46,7 +46,8 @@ static bool is_there(const struct proc_id *id)
 	return id->pid && proc_stat(id->pid, &s) && s.id.start == id->start;
 }
 
-/* What was seen once stays a member when its parent dies; what `pawl run` adopted as a subreaper is one too: it starts nothing else. */
+/* What was seen once stays a member when its parent dies; what `pawl run` adopted as a subreaper is one too: it starts
+ * nothing else that we would meet. */
 static void look_around(struct trees *t, struct tree *tr)
 {
 	size_t n = 0;
@@ -54,7 +55,7 @@ static void look_around(struct trees *t, struct tree *tr)
 	forget_dead(tr);
 	if (is_there(&tr->first))
 		t->pid[n++] = tr->first.pid;
-	if ((tr->flags & ATTACH_RUN) && is_there(&tr->peer))
+	if (is_there(&tr->peer))
 		t->pid[n++] = tr->peer.pid;
 	for (size_t i = 0; i < tr->n_known; i++)
 		t->pid[n++] = tr->known[i].pid;
@@ -146,15 +147,17 @@ static bool belongs(struct trees *t, const struct tree *tr, const struct guard_m
 	return proc_stat(m->pid, &s) && proc_ticks_ns(s.id.start) == m->start_boot_ns;
 }
 
-static void kill_one(struct trees *t, const struct tree *tr, const struct guard_member *m)
+bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_member *m)
 {
 	int fd = proc_open(m->pid);
+	bool done;
 
 	if (fd < 0)
-		return;
-	if (belongs(t, tr, m, fd))
-		(void)proc_signal(fd, SIGKILL);
+		return false;
+	/* looked at while the descriptor holds the number: from here on nobody else can have it */
+	done = belongs(t, tr, m, fd) && proc_signal(fd, SIGKILL) == 0;
 	(void)close(fd);
+	return done;
 }
 
 /* Each member once: those that started after the last look are new. */
@@ -185,7 +188,7 @@ static size_t round_of(struct trees *t, struct tree *tr)
 	if (tr->cg.id && t->can_cgroup_kill && cgroup_kill(&tr->cg, &err) < 0 && tr->kill_failed++ == 0)
 		oplog_error("one by one instead", &err);
 	for (size_t i = 0; i < n; i++)
-		kill_one(t, tr, &t->member[i]);
+		(void)sweep_kill(t, tr, &t->member[i]);
 	return n;
 }
 
@@ -228,19 +231,24 @@ void sweep_on(struct trees *t, struct tree *tr)
 	restore_rank(&old);
 }
 
-void sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit)
+bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit)
 {
 	struct pawl_error err = { .code = PAWL_OK };
+	struct guard_tree g = { .killed = why, .measured = measured, .limit = limit };
+	bool ours = true;
 
 	if (tr->ending || tr->over)
-		return;
-	tr->ending = true;
-	tr->unled_ns = trees_boot_ns();
-	tr->ended.last.killed = why;
-	tr->ended.measured = measured;
-	tr->ended.limit = limit;
+		return false;
 	/* first, so that nothing is born between two rounds */
 	if (tr->guarded && guard_mark(t->guard, tr->session, why, measured, limit, &err) < 0)
 		oplog_error("cannot mark a tree", &err);
+	else if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0 && g.killed) /* the kernel may have been first */
+		ours = g.killed == (uint32_t)why && g.measured == measured && g.limit == limit;
+	tr->ending = true;
+	tr->unled_ns = trees_boot_ns();
+	tr->ended.last.killed = ours ? (uint32_t)why : g.killed;
+	tr->ended.measured = ours ? measured : g.measured;
+	tr->ended.limit = ours ? limit : g.limit;
 	sweep_on(t, tr);
+	return ours;
 }

@@ -5,15 +5,23 @@
 
 #include <stdlib.h>
 
+#define KEPT_EVENTS 1024
+
 void tell_event(struct trees *t, const struct watch_event *ev)
 {
 	struct tree *tr = trees_find(t, ev->tree);
 
 	if (ev->kind == WATCH_EXEC && (!tr || !(tr->flags & ATTACH_EVENTS)))
 		return; /* nobody asked */
+	if (tr && ev->kind == WATCH_BREACH && (ev->flags & WATCH_F_LOG_ONLY) && ev->why < WHY_COUNT) { /* the kernel tells once, and we do */
+		if (tr->reported & 1u << ev->why)
+			return;
+		tr->reported |= 1u << ev->why;
+	}
 	if (!t->event)
 		t->event = malloc(MAX_EVENTS * sizeof(*t->event));
-	if (!t->event || t->event_n == MAX_EVENTS) {
+	/* starts alone never take the room of what was done about them */
+	if (!t->event || t->event_n >= (ev->kind == WATCH_EXEC ? MAX_EVENTS - KEPT_EVENTS : MAX_EVENTS)) {
 		if (tr)
 			tr->lost++;
 		return;

@@ -1,12 +1,12 @@
-/* daemon/watch/trees.c - see trees.h: opening and closing, the look at every tree, and its end. */
+/* daemon/watch/trees.c - see trees.h: opening and closing, the tick, and orders that are short. */
 #include "daemon/watch/trees.h"
 
 #include "daemon/base/oplog.h"
+#include "daemon/watch/leftovers.h"
 #include "daemon/watch/probe.h"
 #include "daemon/watch/trees_int.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define EVENTS_EACH_TICK 65536u
+#define SAY_MALFORMED 16
 #define SECOND UINT64_C(1000000000)
 
 uint64_t trees_boot_ns(void)
@@ -41,10 +42,20 @@ size_t trees_live(const struct trees *t)
 void tree_free(struct tree *tr)
 {
 	if (tr->pidfd >= 0)
-		(void)close(tr->pidfd); /* leaves the epoll with its last descriptor */
+		(void)close(tr->pidfd);
 	deny_done(&tr->deny);
 	free(tr->known);
 	free(tr);
+}
+
+/* Out of the epoll by hand: the launcher holds the same pidfd, and while anybody does it would be told as readable. */
+void tree_let_go(const struct trees *t, struct tree *tr)
+{
+	if (tr->pidfd < 0)
+		return;
+	(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, tr->pidfd, NULL);
+	(void)close(tr->pidfd);
+	tr->pidfd = -1;
 }
 
 void trees_remove(struct trees *t, struct tree *tr)
@@ -87,61 +98,72 @@ static void open_guard(struct trees *t, const struct trees_options *opt, const c
 		oplog(OPLOG_WARN, "kills are told at the next look: epoll: %s", strerror(errno));
 }
 
-static void open_cgroups(struct trees *t, const struct trees_options *opt, const char *instance)
+static void open_cgroups(struct trees *t, const struct cgroup_mounts *mounts, const char *instance)
 {
-	struct cgroup_mounts mounts = { .v2 = { false } };
-	struct pawl_error err = { .code = PAWL_OK };
-
-	if (!opt->no_cgroup && cgroup_mounts_read(&mounts, &err) < 0)
-		oplog_error("cgroups", &err);
-	cgroups_open(&mounts, instance, &t->cgroups);
+	cgroups_open(mounts, instance, &t->cgroups);
 	t->can_cgroup_kill = cgroup_can_kill(&t->cgroups);
 	probe_cgroups(t->probes, &t->cgroups, t->can_cgroup_kill);
 }
 
-static int name_saved(struct trees *t, const struct trees_options *opt, const char *instance, struct pawl_error *err)
+static void name_saved(struct trees *t, const struct trees_options *opt)
 {
 	int n = 0;
 
 	if (opt->saved)
 		n = snprintf(t->saved, sizeof(t->saved), "%s", opt->saved);
-	else if (opt->state && geteuid() == 0 && pins_run_folder(err) == 0)
-		n = snprintf(t->saved, sizeof(t->saved), PINS_RUN "/trees-%s", instance);
+	else if (opt->state && geteuid() == 0 && pins_run_folder(NULL) == 0)
+		n = snprintf(t->saved, sizeof(t->saved), PINS_RUN "/trees-%s", t->instance);
 	else if (opt->state)
 		n = snprintf(t->saved, sizeof(t->saved), "%s/trees", opt->state);
 	if (n >= 0 && (size_t)n < sizeof(t->saved))
-		return 0;
+		return;
 	oplog(OPLOG_WARN, "the state folder's path is too long: trees are not found again after a restart");
 	t->saved[0] = '\0';
-	return 0;
+}
+
+/* What is in the kernel already is found before anything is made. */
+static void open_kernel(struct trees *t, const struct trees_options *opt)
+{
+	struct cgroup_mounts mounts = { .v2 = { false } };
+	struct pawl_error err = { .code = PAWL_OK };
+	int alone = opt->no_guard ? -1 : leftovers_begin();
+
+	if (!opt->no_cgroup && cgroup_mounts_read(&mounts, &err) < 0)
+		oplog_error("cgroups", &err);
+	if (alone >= 0) {
+		t->live = leftovers_live(t->instance);
+		leftovers_clear(t->instance, &mounts);
+	}
+	open_cgroups(t, &mounts, t->instance);
+	open_guard(t, opt, t->instance);
+	probe_tier(t->probes);
+	restore_all(t);
+	leftovers_end(alone);
 }
 
 int trees_open(const struct trees_options *opt, struct watch_probes *probes, struct trees **ret, struct pawl_error *err)
 {
-	char instance[CGROUP_INSTANCE];
 	struct trees *t = calloc(1, sizeof(*t));
 	int r = t ? 0 : pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 
 	if (r == 0) {
-		t->peer = -1;
+		t->peer = t->live = -1;
 		t->probes = probes;
 		t->epoll = epoll_create1(EPOLL_CLOEXEC);
 		if (t->epoll < 0)
 			r = pawl_fail_errno(err, "epoll");
 	}
 	if (r == 0)
-		r = probe_instance(opt->state, instance, err);
-	if (r == 0)
-		r = name_saved(t, opt, instance, err);
+		r = probe_instance(opt->state, t->instance, err);
 	if (r < 0) {
+		if (t && t->epoll >= 0)
+			(void)close(t->epoll);
 		free(t);
 		return r;
 	}
+	name_saved(t, opt);
 	probe_machine(probes);
-	open_cgroups(t, opt, instance);
-	open_guard(t, opt, instance);
-	probe_tier(probes);
-	restore_all(t);
+	open_kernel(t, opt);
 	*ret = t;
 	return 0;
 }
@@ -153,6 +175,8 @@ void trees_close(struct trees *t)
 	for (size_t i = 0; i < t->n; i++)
 		tree_free(t->tree[i]);
 	guard_close(t->guard);
+	if (t->live >= 0)
+		(void)close(t->live); /* a lock of the file that was opened: the watcher's own copy goes on holding it */
 	(void)close(t->epoll);
 	free(t->event);
 	free(t);
@@ -160,16 +184,22 @@ void trees_close(struct trees *t)
 
 void trees_unpin(struct trees *t)
 {
+	int alone;
+
 	if (t->n_live > 0)
 		return; /* its limits go on without us */
+	alone = t->guard ? leftovers_begin() : -1;
 	if (t->guard)
 		guard_unpin(t->guard);
 	guard_close(t->guard);
 	t->guard = NULL;
 	pins_remove(&t->pins);
 	cgroups_remove(&t->cgroups);
-	if (t->saved[0] && rmdir(t->saved) == 0) /* an end that nobody has noted stays for the next pawld */
-		(void)rmdir(PINS_RUN);
+	if (t->saved[0])
+		(void)rmdir(t->saved); /* an end that nobody has noted stays for the next pawld */
+	if (t->live >= 0)
+		leftovers_dead(t->instance);
+	leftovers_end(alone);
 }
 
 void trees_peer(struct trees *t, int peer)
@@ -182,174 +212,6 @@ void trees_peer(struct trees *t, int peer)
 		return;
 	if (setsockopt(peer, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
 		(void)setsockopt(peer, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-}
-
-/* ---- one look at one tree ---- */
-
-/* A limit that the watcher noticed: told as the kernel tells its own, then the end, or in shadow mode nothing. */
-static void breach(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit, uint64_t now)
-{
-	struct watch_event ev = { .boot_ns = now, .tree = tr->session, .measured = measured, .limit = limit, .kind = WATCH_BREACH, .why = why,
-				  .pid = tr->first.pid, .uid = tr->uid };
-
-	if (tr->flags & ATTACH_LOG_ONLY) {
-		if (tr->reported & 1u << why)
-			return;
-		tr->reported |= 1u << why;
-		ev.flags = WATCH_F_LOG_ONLY;
-		tell_event(t, &ev);
-		return;
-	}
-	tell_event(t, &ev);
-	sweep_end(t, tr, why, measured, limit);
-}
-
-/* What is left by sum where nothing counts for us; the dead that nobody waited for are missing. */
-static uint64_t cpu_by_descent(struct trees *t, struct tree *tr)
-{
-	size_t n = sweep_list(t, tr);
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct proc_stat s;
-
-		if (proc_stat(t->member[i].pid, &s))
-			sum += s.cpu_ns + s.dead_ns;
-	}
-	if (n > tr->ended.last.peak)
-		tr->ended.last.peak = n;
-	tr->ended.last.processes = n;
-	return sum > tr->ended.last.cpu_ns ? sum : tr->ended.last.cpu_ns; /* who ended takes its share along; what was used stays used */
-}
-
-static void measure(struct trees *t, struct tree *tr, bool second, struct guard_tree *g, struct cgroup_use *use, uint64_t now)
-{
-	struct watch_now *last = &tr->ended.last;
-
-	if (tr->guarded && guard_tree_get(t->guard, tr->session, g, NULL) == 0) {
-		last->processes = g->live;
-		last->peak = g->peak;
-		last->forks = g->forks;
-		last->execs = g->execs;
-		last->lost = g->lost + tr->lost;
-	}
-	if (tr->cg.id && (tr->limits.cpu_ns || second)) {
-		cgroup_read_cpu(&tr->cg, use);
-		last->cpu_ns = use->cpu_known ? use->cpu_ns : last->cpu_ns;
-	}
-	if (tr->cg.dir[CGROUP_MEMORY][0] && (tr->limits.memory || second)) {
-		cgroup_read_memory(&tr->cg, use);
-		last->memory = use->memory;
-		last->memory_peak = use->memory_peak > last->memory_peak ? use->memory_peak : last->memory_peak;
-	}
-	if (!tr->guarded && tr->cg.id && second) {
-		last->processes = cgroup_procs(&tr->cg, t->pid, MAX_MEMBERS);
-		last->peak = last->processes > last->peak ? last->processes : last->peak;
-	}
-	if (tr->known)
-		last->cpu_ns = cpu_by_descent(t, tr);
-	last->wall_ns = now > tr->start_boot_ns ? now - tr->start_boot_ns : 0;
-}
-
-static void check_limits(struct trees *t, struct tree *tr, const struct guard_tree *g, const struct cgroup_use *use, uint64_t now)
-{
-	const struct watch_now *last = &tr->ended.last;
-	const struct watch_limits *lim = &tr->limits;
-
-	if (g->killed) /* in the kernel already, which has told of it */
-		sweep_end(t, tr, (enum watch_why)g->killed, g->measured, g->limit);
-	else if (lim->wall_ns && last->wall_ns >= lim->wall_ns)
-		breach(t, tr, WHY_WALL, last->wall_ns, lim->wall_ns, now);
-	else if (lim->cpu_ns && last->cpu_ns >= lim->cpu_ns)
-		breach(t, tr, WHY_CPU, last->cpu_ns, lim->cpu_ns, now);
-	else if (lim->memory && (use->oom_kills > tr->oom_kills || last->memory > lim->memory)) /* the second in shadow mode, which has no cap */
-		breach(t, tr, WHY_MEMORY, last->memory_peak, lim->memory, now);
-	else if (lim->processes && !tr->guarded && last->processes > lim->processes)
-		breach(t, tr, WHY_PROCESSES, last->processes, lim->processes, now);
-}
-
-/* Nobody lives: what was counted is kept until the rest has it in its log. */
-static void finish(struct trees *t, struct tree *tr)
-{
-	struct pawl_error err = { .code = PAWL_OK };
-
-	tr->over = true;
-	tr->told = false;
-	tr->told_after = t->events_in;
-	tr->ended.last.processes = tr->ended.last.memory = 0;
-	t->n_live--;
-	if (tr->pidfd >= 0)
-		(void)close(tr->pidfd);
-	tr->pidfd = -1;
-	if (saved_write(t, tr, &err) < 0)
-		oplog_error("the end of a tree is not saved", &err);
-	if (tr->guarded)
-		guard_tree_drop(t->guard, tr->session);
-	tr->guarded = false;
-	if (!cgroup_remove(&tr->cg))
-		oplog(OPLOG_WARN, "the cgroup of session %llu cannot be removed", (unsigned long long)tr->session);
-	tr->cg.id = 0;
-	free(tr->known);
-	tr->known = NULL;
-}
-
-static bool first_ended(struct trees *t, struct tree *tr)
-{
-	struct pollfd p = { .fd = tr->pidfd, .events = POLLIN };
-
-	if (tr->pidfd >= 0 && poll(&p, 1, 0) > 0) {
-		(void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, tr->pidfd, NULL);
-		(void)close(tr->pidfd);
-		tr->pidfd = -1;
-	}
-	return tr->pidfd < 0;
-}
-
-static void look_again_at_programs(struct trees *t, struct tree *tr)
-{
-	struct guard_file files[DENY_MAX];
-	struct pawl_error err = { .code = PAWL_OK };
-	size_t n = tr->guarded ? deny_look(&tr->deny, files) : 0;
-
-	if (n && guard_deny(t->guard, tr->session, files, n, &err) < 0) {
-		tr->deny.n_last = 0; /* and once more in a second */
-		oplog_error("a program that changed is not denied yet", &err);
-	}
-}
-
-/* A list of the living costs more than the rest of a look, so it is made when there is a reason to. Once a second without one: a count that
- * is wrong must not keep a tree for ever. */
-static bool may_be_over(const struct tree *tr, const struct guard_tree *g, bool gone, bool second)
-{
-	if (tr->ending || (gone && (second || (tr->flags & ATTACH_RUN))))
-		return true;
-	return tr->guarded ? g->live == 0 : tr->cg.id ? gone : tr->ended.last.processes == 0;
-}
-
-static void look(struct trees *t, struct tree *tr, bool second, uint64_t now)
-{
-	struct cgroup_use use = { .oom_kills = tr->oom_kills };
-	struct guard_tree g = { .killed = 0, .live = 1 }; /* unless the kernel says otherwise */
-	bool gone = first_ended(t, tr);
-
-	measure(t, tr, second, &g, &use, now);
-	if (tr->ending) {
-		sweep_on(t, tr);
-	} else {
-		check_limits(t, tr, &g, &use, now);
-		if (second && !tr->ending)
-			look_again_at_programs(t, tr);
-	}
-	if (!may_be_over(tr, &g, gone, second))
-		return;
-	if (!tr->ending && gone && (tr->flags & ATTACH_RUN) && tr->first.pid && !(tr->flags & ATTACH_LOG_ONLY) && sweep_lives(t, tr))
-		sweep_end(t, tr, WHY_ENDED, 0, 0);
-	if (!sweep_lives(t, tr)) {
-		finish(t, tr);
-	} else if (tr->ending && now > tr->unled_ns + 10 * SECOND) {
-		oplog(OPLOG_ERROR, "session %llu is not dead after 10 s; it is tried on", (unsigned long long)tr->session);
-		tr->unled_ns = now;
-	}
 }
 
 /* ---- the loop's ---- */
@@ -367,7 +229,7 @@ void trees_tick(struct trees *t, uint64_t now)
 		(void)guard_consume(t->guard, EVENTS_EACH_TICK, take_event, t);
 	for (size_t i = 0; i < t->n; i++)
 		if (!t->tree[i]->over)
-			look(t, t->tree[i], second, now);
+			tree_look(t, t->tree[i], second, now);
 	if (t->guard) /* what the end of a tree has put there */
 		(void)guard_consume(t->guard, EVENTS_EACH_TICK, take_event, t);
 	if (second) {
@@ -399,6 +261,12 @@ bool trees_can_take(const struct trees *t)
 	return !t->answer_due;
 }
 
+void trees_malformed(struct trees *t, const char *what, size_t n)
+{
+	if (t->malformed++ < SAY_MALFORMED) /* one that was taken over must not fill the log of those who look for it */
+		oplog(OPLOG_ERROR, "the rest of pawld sent %s that is not as it should be (%zu bytes)", what, n);
+}
+
 static void take_kill(struct trees *t, const void *payload, size_t n)
 {
 	struct watch_kill k;
@@ -407,13 +275,12 @@ static void take_kill(struct trees *t, const void *payload, size_t n)
 	if (n == sizeof(k))
 		memcpy(&k, payload, sizeof(k));
 	if (n != sizeof(k) || k.zero || k.why == WHY_NONE || k.why >= WHY_COUNT) {
-		t->malformed++;
-		oplog(OPLOG_ERROR, "the rest of pawld sent an order to kill that is malformed (%zu bytes)", n);
+		trees_malformed(t, "an order to kill", n);
 		return;
 	}
 	tr = trees_find(t, k.session);
 	if (tr)
-		sweep_end(t, tr, (enum watch_why)k.why, 0, 0);
+		(void)sweep_end(t, tr, (enum watch_why)k.why, 0, 0);
 }
 
 static void take_forget(struct trees *t, const void *payload, size_t n)
@@ -425,8 +292,7 @@ static void take_forget(struct trees *t, const void *payload, size_t n)
 		memcpy(&session, payload, sizeof(session));
 	tr = session ? trees_find(t, session) : NULL;
 	if (n != sizeof(session) || (tr && !tr->over)) { /* one that lives is not forgotten */
-		t->malformed++;
-		oplog(OPLOG_ERROR, "the rest of pawld wants a tree forgotten that lives, or none (%zu bytes)", n);
+		trees_malformed(t, "an order to forget, of a tree that lives or of none,", n);
 	} else if (tr) {
 		saved_remove(t, session);
 		trees_remove(t, tr);
@@ -455,8 +321,7 @@ void trees_take(struct trees *t, enum peer_kind kind, const void *payload, size_
 	} else if (kind == PEER_READY && n == 0) {
 		take_ready(t);
 	} else { /* what only the watcher says */
-		t->malformed++;
-		oplog(OPLOG_ERROR, "the rest of pawld sent message %d of %zu bytes, which is not its to send", (int)kind, n);
+		trees_malformed(t, "what is not its to send", n);
 	}
 	if (fd >= 0)
 		(void)close(fd);

@@ -21,7 +21,7 @@ struct tree {
 	struct proc_id first; /* pid 0: not known after a restart */
 	uint32_t uid;
 	int pidfd;	      /* of first; -1: it has ended, or is not known */
-	struct proc_id peer;  /* who asked; for ATTACH_RUN a subreaper */
+	struct proc_id peer;  /* the launcher, a subreaper: orphans of the tree become its children. pid 0: there is none */
 	struct cgroup cg;
 	struct deny deny;
 	bool guarded;	      /* the kernel's programs know it */
@@ -45,6 +45,8 @@ struct trees {
 	struct cgroups cgroups;
 	bool can_cgroup_kill;
 	struct watch_probes *probes;
+	char instance[CGROUP_INSTANCE];
+	int live;	     /* a lock that says that this watcher lives, -1: none */
 	char saved[256];     /* folder of saved trees; "": none */
 	struct tree *tree[PAWL_MAX_TREES];
 	size_t n, n_live;
@@ -70,18 +72,26 @@ uint32_t trees_holds(const struct trees *t, uint32_t flags);
 /* Tags and moves what descends from the tree's first process, until no new one is found. */
 PAWL_MUST_USE int trees_scan(struct trees *t, struct tree *tr, struct pawl_error *err);
 void tree_free(struct tree *tr);
+void tree_let_go(const struct trees *t, struct tree *tr); /* of its pidfd */
+void trees_malformed(struct trees *t, const char *what, size_t n);
 void trees_remove(struct trees *t, struct tree *tr); /* from the table; frees it */
 /* The tasks that the pids controller allows: see there. */
 uint64_t trees_tasks(const struct trees *t, const struct tree *tr);
 PAWL_MUST_USE int trees_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err);
+
+/* look.c: once a tick; second: the work of once a second too. */
+void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now);
 
 /* sweep.c: who lives, and their end. */
 /* Live members in t->member. */
 size_t sweep_list(struct trees *t, struct tree *tr);
 /* true: somebody may live still. Cheaper than a list. */
 bool sweep_lives(struct trees *t, struct tree *tr);
-/* Begins the end, and goes on until nobody lives or for a bounded number of rounds; trees_tick() calls sweep_on() for what is left. */
-void sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit);
+/* SIGKILL to a member that was listed, if it is that one still. false: it is not, and nobody was killed. */
+bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_member *m);
+/* Begins the end, and goes on until nobody lives or for a bounded number of rounds; trees_tick() calls sweep_on() for what is left.
+ * false: it had begun for another reason, which stays, and which the kernel or somebody else has told of. */
+bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t measured, uint64_t limit);
 void sweep_on(struct trees *t, struct tree *tr);
 
 /* tell.c: what leaves for the rest. */

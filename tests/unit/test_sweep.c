@@ -1,0 +1,172 @@
+/* tests/unit/test_sweep.c - a process that was listed and is another one by the time it is to be killed: nobody is killed, whichever way tells
+ * who belongs to a tree. And what /proc says, taken apart. */
+#include "daemon/watch/trees_int.h"
+#include "tests/support/skip.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t sleeper(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	assert_true(pid > 0);
+	return pid;
+}
+
+static bool lives(pid_t pid)
+{
+	return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+static void end(pid_t pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+static struct guard_member member_of(pid_t pid)
+{
+	struct proc_stat s;
+
+	assert_true(proc_stat((uint32_t)pid, &s));
+	return (struct guard_member){ .pid = s.id.pid, .start_boot_ns = proc_ticks_ns(s.id.start) };
+}
+
+static void test_by_start_time(void **state)
+{
+	struct trees *t = calloc(1, sizeof(*t));
+	struct tree tr = { .session = 5, .pidfd = -1 };
+	pid_t pid = sleeper();
+	struct guard_member m = member_of(pid), older = m;
+
+	(void)state;
+	older.start_boot_ns -= proc_ticks_ns(1); /* who had the number before */
+	assert_false(sweep_kill(t, &tr, &older));
+	assert_true(lives(pid));
+	assert_true(sweep_kill(t, &tr, &m));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_false(sweep_kill(t, &tr, &m));
+	free(t);
+}
+
+static void test_by_cgroup(void **state)
+{
+	struct trees *t = calloc(1, sizeof(*t));
+	struct tree tr = { .session = 5, .pidfd = -1 };
+	struct cgroup_mounts mounts;
+	pid_t in = sleeper(), out = sleeper();
+	struct guard_member a = member_of(in), b = member_of(out);
+	struct cgroups all;
+
+	(void)state;
+	assert_int_equal(cgroup_mounts_read(&mounts, NULL), 0);
+	cgroups_open(&mounts, "sweep-test", &all);
+	if (!all.dir[CGROUP_TREE][0]) {
+		end(in);
+		end(out);
+		free(t);
+		skip_aloud("root and cgroup v2");
+		return;
+	}
+	assert_int_equal(cgroup_make(&all, 5, &tr.cg, NULL), 0);
+	assert_int_equal(cgroup_enter(&tr.cg, (uint32_t)in, NULL), 0);
+	assert_false(sweep_kill(t, &tr, &b));
+	assert_true(lives(out));
+	assert_true(sweep_kill(t, &tr, &a));
+	assert_int_equal(waitpid(in, NULL, 0), in);
+	while (!cgroup_remove(&tr.cg))
+		(void)usleep(1000);
+	cgroups_remove(&all);
+	end(out);
+	free(t);
+}
+
+static void test_by_tag(void **state)
+{
+	struct trees *t = calloc(1, sizeof(*t));
+	struct tree tr = { .session = 5, .pidfd = -1, .guarded = true };
+	struct guard_options opt = { .pins = NULL };
+	struct watch_probes rows = { .tier = 'D' };
+	struct guard_tree five = { .session = 5 }, six = { .session = 6 };
+	pid_t ours = sleeper(), others = sleeper(), nobodys = sleeper();
+	const pid_t pids[] = { ours, others, nobodys };
+	struct guard_member m[3];
+	int fd[3];
+
+	(void)state;
+	if (guard_open(&opt, &rows, &t->guard, NULL) < 0) {
+		for (size_t i = 0; i < 3; i++)
+			end(pids[i]);
+		free(t);
+		skip_aloud("root and a kernel that loads the programs");
+		return;
+	}
+	for (size_t i = 0; i < 3; i++) {
+		m[i] = member_of(pids[i]);
+		fd[i] = proc_open((uint32_t)pids[i]);
+	}
+	assert_int_equal(guard_tree_add(t->guard, &five, NULL), 0);
+	assert_int_equal(guard_tree_add(t->guard, &six, NULL), 0);
+	assert_int_equal(guard_tag(t->guard, fd[0], 5, NULL), 0);
+	assert_int_equal(guard_tag(t->guard, fd[1], 6, NULL), 0);
+	assert_false(sweep_kill(t, &tr, &m[1]));
+	assert_false(sweep_kill(t, &tr, &m[2]));
+	assert_true(lives(others) && lives(nobodys));
+	assert_true(sweep_kill(t, &tr, &m[0]));
+	assert_int_equal(waitpid(ours, NULL, 0), ours);
+	end(others);
+	end(nobodys);
+	for (size_t i = 0; i < 3; i++)
+		(void)close(fd[i]);
+	guard_close(t->guard);
+	free(t);
+}
+
+static void test_stat(void **state)
+{
+	static const struct {
+		const char *what, *text;
+		bool good;
+		uint32_t pid, ppid;
+		uint64_t start;
+	} cases[] = {
+		{ "plain", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9", true, 7, 3, 4242 },
+		{ "a name that looks like the rest", "7 (a) S 1 1) R 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9", true, 7, 3, 4242 },
+		{ "an empty name", "7 () S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 -5 1 0 4242 9", true, 7, 3, 4242 },
+		{ "cut before the start time", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0", false, 0, 0, 0 },
+		{ "no name", "7 S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
+		{ "a number that is none", "7 (sh) S x 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
+		{ "pid 0", "0 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
+		{ "nothing", "", false, 0, 0, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		struct proc_stat s = { .ppid = 0 };
+
+		if (proc_stat_parse(cases[i].text, &s) != cases[i].good)
+			fail_msg("%s", cases[i].what);
+		if (s.id.pid != cases[i].pid || s.ppid != cases[i].ppid || s.id.start != cases[i].start)
+			fail_msg("%s: %u %u %llu", cases[i].what, s.id.pid, s.ppid, (unsigned long long)s.id.start);
+		if (cases[i].good)
+			assert_int_equal(s.cpu_ns, proc_ticks_ns(5 + 6)); /* fields 14 and 15 */
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_start_time),
+		cmocka_unit_test(test_by_cgroup),
+		cmocka_unit_test(test_by_tag),
+		cmocka_unit_test(test_stat),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
