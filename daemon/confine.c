@@ -142,8 +142,11 @@ static void landlock(const struct options *opt, struct probe *p)
 	}
 	(void)allow_path(fd, opt->operators, FS_READ); /* may not be there: nobody is enrolled then */
 	(void)allow_path(fd, "/usr/share/zoneinfo", FS_READ);
+	if (!opt->no_watch) /* which tree a peer runs in: /proc/PID/cgroup (door/peer_tree.c) */
+		(void)allow_path(fd, "/proc", LANDLOCK_ACCESS_FS_READ_FILE);
 	if (allow_path(fd, opt->state, write) < 0 || allow_path(fd, opt->log, write) < 0 || allow_folder_of(fd, opt->socket, write) < 0 ||
-	    allow_folder_of(fd, opt->operator_socket, write) < 0 || allow_folder_of(fd, opt->policy, FS_READ) < 0 ||
+	    allow_folder_of(fd, opt->operator_socket, write) < 0 || allow_folder_of(fd, opt->watch_socket, write) < 0 ||
+	    allow_folder_of(fd, opt->policy, FS_READ) < 0 ||
 	    allow_path(fd, opt->key, FS_READ) < 0)
 		say(p, "landlock", PROBE_OFF, "a folder could not be named: %s", strerror(errno));
 	else if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)

@@ -8,7 +8,7 @@ enum probe_state { PROBE_OFF, PROBE_PARTIAL, PROBE_ON };
 struct probe {
 	const char *name;
 	enum probe_state state;
-	char why[128];
+	char why[340]; /* the watcher's say how to get what is off */
 };
 enum { CONFINE_USER, CONFINE_CAPABILITIES, CONFINE_NO_NEW_PRIVS, CONFINE_LANDLOCK, CONFINE_SECCOMP, CONFINE_PROBES };
 /* Fails when --user cannot be done or privileges that should be gone are still there. A kernel without Landlock or seccomp is a probe

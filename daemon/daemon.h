@@ -6,14 +6,16 @@
 #include "daemon/mediate.h"
 #include "daemon/options.h"
 #include "daemon/sdnotify.h"
+#include "daemon/watched.h"
 
 #include "pawl/watch.h"
 
 #include <sys/types.h>
 
-#define DAEMON_PROBES (CONFINE_PROBES + 3)
-#define MAX_DESCRIPTORS 1100 /* both doors full (daemon/door/dispatch.c), and the files */
+#define DAEMON_PROBES (CONFINE_PROBES + 4 + WP_COUNT)
+#define MAX_DESCRIPTORS 2400 /* all doors full (daemon/door/dispatch.c, attach.c), a pidfd for each tree that is asked for, and the files */
 struct ipc;
+struct attach_door;
 struct daemon {
 	struct options *opt;
 	struct sdnotify *notify; /* the supervisor, if there is one */
@@ -31,11 +33,14 @@ struct daemon {
 	struct sessions *sessions;
 	struct reviews *reviews;
 	struct operators *operators;
+	struct watched *watched;
 	struct mediator m;
 	bool m_up;
 	struct ipc *agent_door, *operator_door;
+	struct attach_door *watch_door;
 	struct probe probes[DAEMON_PROBES];
 	size_t n_probes;
+	char watch_names[WP_COUNT][32]; /* of the watcher's probes, which are told as watch.NAME */
 	bool same_uid;	      /* agents and operator share a uid: P4, P6, P7 hold only in part */
 	char *policy_text;    /* as loaded, for policy.show */
 	size_t policy_text_n;
@@ -62,10 +67,12 @@ PAWL_MUST_USE int daemon_check(struct daemon *d, struct pawl_error *err);
 struct door_calls {
 	int (*open)(struct daemon *d, struct pawl_error *err);
 	void (*close)(struct daemon *d);
-	int (*fd)(const struct daemon *d, int which); /* 0 agent, 1 operator */
+	int (*fd)(const struct daemon *d, int which); /* 0 agent, 1 operator, 2 watch */
 	bool (*serve)(struct daemon *d, int which);   /* takes a bounded number of requests; true: more may wait */
 	int64_t (*wake)(struct daemon *d, int64_t now); /* held-back answers that are due; returns when the next one is */
-	bool (*watcher_gone)(struct daemon *d);	      /* d->peer is readable */
+	bool (*watcher_gone)(struct daemon *d);	      /* d->peer is readable: takes what it says */
+	struct watch_channel (*channel)(struct daemon *d); /* to the watcher */
+	struct watched_news (*news)(struct daemon *d);	      /* to the watch door */
 };
 /* Until TERM or until the watcher is gone; then drains and writes a stop entry. Negative: it cannot go on, and wrote nothing more;
  * PAWL_E_TAMPERED: the log is damaged. */

@@ -23,7 +23,8 @@ static void on_signal(int sig)
 		asked = ASKED_RELOAD;
 }
 
-enum { WHAT_AGENT, WHAT_OPERATOR, WHAT_COMMITTER, WHAT_PROJECTOR, WHAT_PEER };
+#define DOORS 3
+enum { WHAT_AGENT, WHAT_OPERATOR, WHAT_WATCH, WHAT_COMMITTER, WHAT_PROJECTOR, WHAT_PEER };
 
 static int watch_fd(int ep, int fd, uint32_t what, struct pawl_error *err)
 {
@@ -41,6 +42,8 @@ static int watch_all(struct daemon *d, const struct door_calls *doors, int ep, s
 	if (r == 0)
 		r = watch_fd(ep, doors->fd(d, 1), WHAT_OPERATOR, err);
 	if (r == 0)
+		r = watch_fd(ep, doors->fd(d, 2), WHAT_WATCH, err);
+	if (r == 0)
 		r = watch_fd(ep, committer_fd(d->committer), WHAT_COMMITTER, err);
 	if (r == 0)
 		r = watch_fd(ep, projector_fd(d->projector), WHAT_PROJECTOR, err);
@@ -57,10 +60,9 @@ static int64_t monotonic_ns(void) /* what a supervisor compares a reload with */
 	return (int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec;
 }
 
-static int64_t earliest(int64_t a, int64_t b, int64_t c)
+static int64_t earliest(int64_t a, int64_t b)
 {
-	a = a < b ? a : b;
-	return a < c ? a : c;
+	return a < b ? a : b;
 }
 
 static int sleep_ms(int64_t now, int64_t next)
@@ -83,13 +85,14 @@ static int follow(struct daemon *d, struct pawl_error *err)
 	return r;
 }
 
-/* more: of the two doors, which has requests left that no descriptor will tell of again. */
-static int handle(struct daemon *d, const struct door_calls *doors, uint32_t what, bool more[static 2], struct pawl_error *err)
+/* more: of the three doors, which has requests left that no descriptor will tell of again. */
+static int handle(struct daemon *d, const struct door_calls *doors, uint32_t what, bool more[static DOORS], struct pawl_error *err)
 {
 	switch (what) {
 	case WHAT_AGENT:
 	case WHAT_OPERATOR:
-		more[what == WHAT_OPERATOR] = true; /* served below, the rest of the events first */
+	case WHAT_WATCH:
+		more[what] = true; /* served below, the rest of the events first */
 		break;
 	case WHAT_COMMITTER:
 		mediate_reap(&d->m);
@@ -126,6 +129,7 @@ static void drain(struct daemon *d, const struct door_calls *doors)
 	struct refusal no;
 
 	sdnotify_stopping(d->notify);
+	(void)watched_tick(d->watched, clock_now(&d->clock)); /* what the kernel told and no entry says yet */
 	(void)doors->wake(d, INT64_MAX); /* whoever waits for a person is told how it stands, and asks again elsewhere */
 	pay_owed(d);
 	mediate_snapshot(&d->m, SNAPSHOT_MS);
@@ -168,15 +172,15 @@ static void reload(struct daemon *d)
 int loop_run(struct daemon *d, const struct door_calls *doors, struct pawl_error *err)
 {
 	struct epoll_event ev[8];
-	bool more[2] = { false, false };
+	bool more[DOORS] = { false };
 	sigset_t sleeping;
 	int ep = epoll_create1(EPOLL_CLOEXEC), r = ep < 0 ? pawl_fail_errno(err, "epoll_create1") : watch_all(d, doors, ep, err);
 
 	catch_signals(&sleeping);
 	while (r == 0 && asked != ASKED_STOP) {
 		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now), due = doors->wake(d, now);
-		int64_t beat = sdnotify_tick(d->notify, now);
-		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] ? 0 : sleep_ms(now, earliest(next, due, beat)), &sleeping);
+		int64_t beat = sdnotify_tick(d->notify, now), trees = watched_tick(d->watched, now);
+		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] || more[2] ? 0 : sleep_ms(now, earliest(earliest(next, due), earliest(beat, trees))), &sleeping);
 
 		if (n < 0 && errno != EINTR) {
 			r = pawl_fail_errno(err, "epoll_pwait");
@@ -184,7 +188,7 @@ int loop_run(struct daemon *d, const struct door_calls *doors, struct pawl_error
 		}
 		for (int i = 0; i < n && r == 0; i++)
 			r = handle(d, doors, ev[i].data.u32, more, err);
-		for (int which = 0; which < 2; which++)
+		for (int which = 0; which < DOORS; which++)
 			if (r == 0 && more[which])
 				more[which] = doors->serve(d, which);
 		if (r == 0 && asked == ASKED_RELOAD)

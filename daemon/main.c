@@ -1,10 +1,11 @@
 /* daemon/main.c - start order: options, lock, fork, confinement, log, doors, pid file, loop. May use any room. */
 #include "daemon/base/oplog.h"
 #include "daemon/daemon.h"
+#include "daemon/door/attach.h"
 #include "daemon/door/dispatch.h"
 #include "daemon/resolve.h"
 #include "daemon/safe.h"
-#include "daemon/watch/peer.h"
+#include "daemon/watch/link.h"
 #include "daemon/watch/probe.h"
 #include "daemon/watch/trees.h"
 #include "daemon/watch/watcher.h"
@@ -19,18 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool watcher_gone(struct daemon *d)
-{
-	enum peer_kind kind;
-	char payload[64];
-	size_t n;
-
-	return peer_recv(d->peer, &kind, payload, sizeof(payload), &n, NULL) <= 0;
-}
-
 static int serve(struct daemon *d, struct pawl_error *err)
 {
-	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, dispatch_wake, watcher_gone };
+	static const struct door_calls doors = { dispatch_open, dispatch_close, dispatch_fd, dispatch_serve, dispatch_wake, link_hear, link_channel, attach_news };
 	struct resolver resolver = resolve_kernel();
 	int r = confine(d->opt, d->probes, err);
 
@@ -43,8 +35,8 @@ static int serve(struct daemon *d, struct pawl_error *err)
 	}
 	/* only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone */
 	r = safe_pid_file(d->opt->pid_file, d->watcher ? d->watcher : getpid(), err);
-	if (r == 0 && d->peer >= 0)
-		r = peer_send(d->peer, PEER_READY, NULL, 0, err);
+	if (r == 0)
+		r = link_ready(d, err);
 	if (r < 0) {
 		doors.close(d);
 		return r;

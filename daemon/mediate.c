@@ -85,7 +85,8 @@ struct entry mediate_entry(const struct mediator *m, enum entry_kind kind, int64
 /* What a full disk must still take: the room of the spare segment is for refusals and for endings. */
 static bool fits_when_full(const struct entry *e)
 {
-	return e->kind == ENTRY_STOP || e->kind == ENTRY_LOSS || e->kind == ENTRY_RESOLVE || (e->kind == ENTRY_DECISION && e->decision.answer == VERDICT_DENY);
+	return e->kind == ENTRY_STOP || e->kind == ENTRY_LOSS || e->kind == ENTRY_RESOLVE || (e->kind == ENTRY_WATCH && e->watch.action == WATCHED_END) ||
+	       (e->kind == ENTRY_DECISION && e->decision.answer == VERDICT_DENY);
 }
 
 int mediate_submit(struct mediator *m, const struct submission *s, struct refusal *no)
@@ -209,6 +210,16 @@ static void count_answer(struct mediator *m, const struct entry *e)
 	}
 }
 
+static void tell_over(const struct mediator *m, const struct entry *e)
+{
+	uint64_t session = e->kind == ENTRY_SESSION && e->session.action != SESSION_OPEN ? e->session.session
+			   : e->kind == ENTRY_RESOLVE					  ? e->resolve.ends
+											  : 0;
+
+	if (session && m->over)
+		m->over(m->over_arg, session);
+}
+
 static void take_result(struct mediator *m, struct commit_result *r)
 {
 	struct pending *p;
@@ -228,6 +239,7 @@ static void take_result(struct mediator *m, struct commit_result *r)
 		count_answer(m, &p->e);
 		if (p->cookie)
 			m->done(p->cookie, &ans);
+		tell_over(m, &p->e);
 		projector_push(m->projector, p);
 	}
 	free(r->note);

@@ -43,6 +43,9 @@ struct mediator {
 	struct projector *projector; /* follows what is durable, in a state of its own */
 	struct resolver resolver;
 	mediate_done *done;
+	/* Sessions from `session` down have ended, and the entry that says so is durable. NULL: nobody wants to know. */
+	void (*over)(void *arg, uint64_t session);
+	void *over_arg;
 	/* owned */
 	struct policy *policy;
 	struct state *state; /* what has been judged: ahead of the disk by what is pending */
@@ -98,6 +101,25 @@ PAWL_MUST_USE int mediate_open(struct mediator *m, const struct open_args *a, vo
 PAWL_MUST_USE int mediate_close(struct mediator *m, uint64_t session, const uint8_t *token, void *cookie, struct refusal *no);
 /* Renews the lease; the session as it is. NULL: unauthenticated. No entry. */
 const struct session_state *mediate_session(struct mediator *m, uint64_t session, const uint8_t *token, struct live **ret_live);
+
+/* What the kernel saw of a session's processes (docs/watch.md), from the hall. Texts and arguments are what a program chose, any bytes; arguments
+ * never get into an entry but as a keyed digest. */
+struct watch_started {
+	struct str path, argv, comm; /* argv: NUL after each; STR_NONE: not known */
+	bool path_cut;
+	uint64_t dev, ino;
+	int64_t pid, count;
+};
+struct watch_args {
+	struct entry_watch told; /* all but programs and breakers */
+	const struct watch_started *started; /* execs and kill: at most PAWL_MAX_PROGRAMS */
+	size_t n_started;
+};
+PAWL_MUST_USE int mediate_watch(struct mediator *m, const struct watch_args *a, void *cookie, struct refusal *no);
+/* The watch ends a session whose processes are gone, or could not be watched. 0 with *ret_over: it has ended before, done is not called. */
+PAWL_MUST_USE int mediate_watch_over(struct mediator *m, uint64_t session, bool *ret_over, void *cookie, struct refusal *no);
+/* Its processes live and somebody waits for them: so does the session. */
+void mediate_watch_renew(struct mediator *m, uint64_t session);
 
 struct claim_args {
 	uint64_t session, card;

@@ -38,6 +38,9 @@ PAWL_MUST_USE int mediate_facts(struct mediator *m, const struct session_state *
 PAWL_MUST_USE int mediate_judged(struct mediator *m, const struct session_state *who, const struct live *lv, const struct request_call *call,
 				 const struct facts *f, const struct judgement *j, int64_t now, void *cookie, struct refusal *no);
 
+/* A digest that only who has the tree's secret can check; of no other entry (docs/audit-format.md, "Private values"). */
+void mediate_private_mac(const uint8_t secret[static 32], uint64_t seq, const char *field, struct str value, uint8_t out[static 32]);
+
 PAWL_PRINTF(3, 4) int refuse(struct refusal *no, enum reason_code code, const char *fmt, ...);
 int refuse_err(struct refusal *no, const struct pawl_error *err); /* maps codes to reasons */
 #endif

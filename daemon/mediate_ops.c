@@ -16,7 +16,7 @@ static void big_endian(uint64_t v, uint8_t out[static 8])
 }
 
 /* HMAC-SHA-256(salt, value), salt = HMAC-SHA-256(tree secret, sequence || field): docs/audit-format.md, "Private values". */
-static void private_mac(const uint8_t secret[static 32], uint64_t seq, const char *field, struct str value, uint8_t out[static 32])
+void mediate_private_mac(const uint8_t secret[static 32], uint64_t seq, const char *field, struct str value, uint8_t out[static 32])
 {
 	uint8_t salt[32], number[8];
 	crypto_auth_hmacsha256_state h;
@@ -126,7 +126,7 @@ int mediate_judged(struct mediator *m, const struct session_state *who, const st
 	bool reused;
 
 	entry_from_judgement(m->policy, call, f, j, e.now, e.wall, e.seq, &e);
-	private_mac(lv->secret, e.seq, "args", f->canon_args, e.decision.args_mac);
+	mediate_private_mac(lv->secret, e.seq, "args", f->canon_args, e.decision.args_mac);
 	if (j->why.code == REASON_ALREADY_SETTLED) {
 		const struct call_state *old = state_call(m->state, who->id, f->call_hash, f->key, &reused);
 
@@ -232,7 +232,7 @@ static void settle_body(struct mediator *m, const struct settle_args *a, const u
 	s->error_kind = a->error_kind;
 	s->duration_ns = a->duration_ns;
 	if (a->has_result)
-		private_mac(secret, seq, "result", (struct str){ (const char *)a->result_sha256, 32 }, s->result_mac);
+		mediate_private_mac(secret, seq, "result", (struct str){ (const char *)a->result_sha256, 32 }, s->result_mac);
 	if (a->has_result) {
 		s->has_result_token = true;
 		loop_token(secret, "pawl/loop/result", STR_NONE, a->result_sha256, s->result_token);
@@ -242,7 +242,7 @@ static void settle_body(struct mediator *m, const struct settle_args *a, const u
 		loop_token(secret, "pawl/loop/error", a->error_kind, a->error_sha256, s->error_token);
 	}
 	if (a->has_error_sha256)
-		private_mac(secret, seq, "error", (struct str){ (const char *)a->error_sha256, 32 }, s->error_mac);
+		mediate_private_mac(secret, seq, "error", (struct str){ (const char *)a->error_sha256, 32 }, s->error_mac);
 }
 
 int mediate_settle(struct mediator *m, const struct settle_args *a, void *cookie, struct refusal *no)

@@ -9,7 +9,7 @@
 #define MAX_COUNT 1000000000u
 
 enum {
-	OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_PID, OPT_OPERATORS, OPT_USER,
+	OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_WATCH, OPT_PID, OPT_OPERATORS, OPT_USER,
 	OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_PROBE, OPT_FOREGROUND
 };
 
@@ -21,6 +21,7 @@ static const struct option long_options[] = {
 	{ "key", required_argument, NULL, OPT_KEY },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "operator-socket", required_argument, NULL, OPT_OPERATOR },
+	{ "watch-socket", required_argument, NULL, OPT_WATCH },
 	{ "pid-file", required_argument, NULL, OPT_PID },
 	{ "operators", required_argument, NULL, OPT_OPERATORS },
 	{ "user", required_argument, NULL, OPT_USER },
@@ -48,6 +49,7 @@ void options_help(void)
 		   "      --key FILE          the entry key; default DIR/keys/entry.key\n"
 		   "      --socket PATH       agent door; default DIR/run/agent.sock\n"
 		   "      --operator-socket PATH  default DIR/run/operator/operator.sock\n"
+		   "      --watch-socket PATH watch door, for `pawl run`; default DIR/run/watch.sock\n"
 		   "      --pid-file FILE     default DIR/run/pawld.pid\n"
 		   "      --operators DIR     enrolled operators, NAME.vkey each; default DIR/operators\n"
 		   "      --user NAME         run as NAME after the start (needs root)\n"
@@ -121,7 +123,7 @@ static int count(const char *text, uint64_t *ret, struct pawl_error *err)
 
 static int take_option(struct options *o, int c, struct pawl_error *err)
 {
-	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->pid_file, o->operators };
+	char *const paths[] = { o->policy, o->state, o->log, o->key, o->socket, o->operator_socket, o->watch_socket, o->pid_file, o->operators };
 
 	if ((c == 'd' || (c >= OPT_POLICY && c <= OPT_USER)) && optarg[0] == '\0') /* --user "$UNSET" must not mean root */
 		return pawl_fail(err, PAWL_E_USAGE, "an option has an empty value; see pawld --help");
@@ -163,9 +165,9 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err)
 {
 	static const char *const below[] = { "/policy.yaml", "/state", "/log", "/keys/entry.key", "/run/agent.sock", "/run/operator/operator.sock",
-					     "/run/pawld.pid", "/operators" };
+					     "/run/watch.sock", "/run/pawld.pid", "/operators" };
 	struct options o = { .dir = "" };
-	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.pid_file, o.operators };
+	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.watch_socket, o.pid_file, o.operators };
 	int c, r = 0;
 
 	optind = 1;

@@ -7,7 +7,7 @@
 struct options {
 	char dir[PAWL_MAX_PATH];
 	char policy[PAWL_MAX_PATH], state[PAWL_MAX_PATH], log[PAWL_MAX_PATH], key[PAWL_MAX_PATH];
-	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
+	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], watch_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
 	char operators[PAWL_MAX_PATH];
 	char user[64];
 	uint64_t snapshot_every; /* entries; 0: the default */

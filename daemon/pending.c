@@ -141,6 +141,38 @@ static void pack_budgets(struct packer *pk, struct entry_budgets *b)
 	}
 }
 
+static void pack_programs(struct packer *pk, struct entry_watch *w)
+{
+	size_t bytes = w->n_programs * sizeof(struct watched_program);
+	struct watched_program copy, *rows;
+
+	w->programs = pack_rows(pk, w->programs, bytes);
+	rows = pk->base ? (struct watched_program *)(pk->base + pk->n - bytes) : NULL;
+	for (size_t i = 0; i < w->n_programs; i++) {
+		copy = w->programs[i];
+		pack_str(pk, rows ? &rows[i].path : &copy.path);
+		pack_str(pk, rows ? &rows[i].comm : &copy.comm);
+	}
+}
+
+static void pack_watch(struct packer *pk, struct entry_watch *w)
+{
+	size_t bytes = w->n_dead * sizeof(struct watched_dead);
+	struct watched_dead copy, *rows;
+
+	pack_str(pk, &w->comm);
+	pack_str(pk, &w->tier);
+	pack_str(pk, &w->message);
+	pack_programs(pk, w);
+	w->dead = pack_rows(pk, w->dead, bytes);
+	rows = pk->base ? (struct watched_dead *)(pk->base + pk->n - bytes) : NULL;
+	for (size_t i = 0; i < w->n_dead; i++) {
+		copy = w->dead[i];
+		pack_str(pk, rows ? &rows[i].comm : &copy.comm);
+	}
+	pack_breakers(pk, &w->breakers, w->n_breakers);
+}
+
 static void pack_entry(struct packer *pk, struct entry *e)
 {
 	switch (e->kind) {
@@ -203,6 +235,9 @@ static void pack_entry(struct packer *pk, struct entry *e)
 		break;
 	case ENTRY_THROTTLE:
 		pack_str(pk, &e->throttle.agent);
+		break;
+	case ENTRY_WATCH:
+		pack_watch(pk, &e->watch);
 		break;
 	case ENTRY_NONE:
 	case ENTRY_TIMEOUT:

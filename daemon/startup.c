@@ -6,7 +6,9 @@
 #include "daemon/base/files.h"
 #include "daemon/operator_key.h"
 #include "daemon/reading.h"
+#include "daemon/required.h"
 #include "daemon/safe.h"
+#include "daemon/startup_int.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -66,8 +68,21 @@ static void key_changed(void *arg, bool enrolled, struct str name, struct str vk
 		oplog(OPLOG_ERROR, "the change of operators is not in the log: %s", no.err.msg);
 }
 
+/* What is asked of the kernel is the same for all that runs, old trees too. */
+static bool watch_differs(const struct watch_policy *a, const struct watch_policy *b)
+{
+	if (a->exec != b->exec || memcmp(&a->limits, &b->limits, sizeof(a->limits)) != 0 || a->n_deny_exec != b->n_deny_exec)
+		return true;
+	for (size_t i = 0; i < a->n_deny_exec; i++)
+		if (!str_eq(a->deny_exec[i], b->deny_exec[i]))
+			return true;
+	return false;
+}
+
 static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t n, const struct reload_order *order, void *cookie, struct refusal *no)
 {
+	bool renew = pol->mode != d->m.policy->mode || watch_differs(&pol->watch, &d->m.policy->watch);
+
 	if (mediate_policy(&d->m, pol, STR_NONE, order, cookie, no) < 0) {
 		oplog(OPLOG_ERROR, "the policy stays as it was: %s", no->err.msg);
 		policy_free(pol);
@@ -78,6 +93,8 @@ static int take_policy(struct daemon *d, struct policy *pol, char *text, size_t 
 	d->policy_text = text;
 	d->policy_text_n = n;
 	d->policy_loaded_ns = clock_now(&d->clock);
+	if (renew && d->watched)
+		watched_renew(d->watched);
 	oplog(OPLOG_INFO, "policy %.*s loaded", STR_ARG(d->m.policy->name));
 	return 0;
 }
@@ -91,8 +108,12 @@ int daemon_reload(struct daemon *d, struct policy_report *rep, const struct relo
 
 	if (operators_load(d->operators, d->opt->operators, key_changed, d, &err) < 0)
 		oplog_error("the operators stay as they were", &err);
-	if (load_policy(d, &pol, &text, &n, rep, &err) == 0)
-		return take_policy(d, pol, text, n, order, cookie, no);
+	if (load_policy(d, &pol, &text, &n, rep, &err) == 0) {
+		if (required_check(pol, d->watch_probes, &err) == 0)
+			return take_policy(d, pol, text, n, order, cookie, no);
+		policy_free(pol);
+		free(text);
+	}
 	(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
 	oplog(OPLOG_ERROR, "the policy stays as it was: %s", why);
 	return mediate_policy(&d->m, NULL, str_of(why), order, cookie, no);
@@ -202,94 +223,6 @@ static int end_strangers(struct daemon *d, struct pawl_error *err)
 	return 0;
 }
 
-static void folder_of(const char *path, char out[static PAWL_MAX_PATH])
-{
-	char *slash;
-
-	(void)snprintf(out, PAWL_MAX_PATH, "%s", path);
-	slash = strrchr(out, '/');
-	if (!slash)
-		(void)snprintf(out, PAWL_MAX_PATH, ".");
-	else if (slash != out)
-		*slash = '\0';
-	else
-		out[1] = '\0';
-}
-
-/* ---- the start entry ---- */
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct probe *)a)->name, ((const struct probe *)b)->name);
-}
-
-static void add_probe(struct daemon *d, const char *name, enum probe_state state, const char *why)
-{
-	struct probe *p = &d->probes[d->n_probes++];
-
-	p->name = name;
-	p->state = state;
-	(void)snprintf(p->why, sizeof(p->why), "%s", why);
-}
-
-static void probe_the_rest(struct daemon *d)
-{
-	char folder[PAWL_MAX_PATH];
-	struct rlimit lim;
-	struct stat st;
-
-	folder_of(d->opt->socket, folder);
-	d->same_uid = stat(folder, &st) < 0 || !(st.st_mode & 077);
-	add_probe(d, "agent_uid", d->same_uid ? PROBE_PARTIAL : PROBE_ON,
-		  d->same_uid ? "agents run under the uid that owns log, keys and policy: P4, P6, P7 hold against mistakes, not against them"
-			      : "agents reach the socket from other uids");
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < MAX_DESCRIPTORS)
-		add_probe(d, "descriptors", PROBE_PARTIAL, "the hard limit of open files is below what both doors may hold; fewer streams fit");
-	else
-		add_probe(d, "descriptors", PROBE_ON, "as many as both doors may hold");
-	add_probe(d, "watch", PROBE_OFF, d->opt->no_watch ? "--no-watch" : "the kernel watch is not built yet; this process only restarts the rest");
-	qsort(d->probes, d->n_probes, sizeof(d->probes[0]), by_name);
-}
-
-static int write_start(struct daemon *d, struct pawl_error *err)
-{
-	struct buf probes = BUF_MAX(8192);
-	struct refusal no = { .err.msg = "out of memory" };
-	char hex[65];
-	struct entry_start start = { .version = STR(PAWL_VERSION), .judge = PAWL_JUDGE_VERSION, .policy_name = d->m.policy->name,
-				     .policy_hash = { hex, 64 }, .mode = policy_mode_word(d->m.policy->mode) };
-	int r;
-
-	(void)sodium_bin2hex(hex, sizeof(hex), d->m.policy->hash, 32);
-	start.fallback = d->m.policy->fallback == VERDICT_ALLOW ? STR("allow") : d->m.policy->fallback == VERDICT_REVIEW ? STR("review") : STR("deny");
-	buf_putc(&probes, '{');
-	for (size_t i = 0; i < d->n_probes; i++) {
-		buf_key(&probes, d->probes[i].name);
-		buf_puts(&probes, "{\"state\":");
-		buf_json(&probes, str_of(probe_state_name(d->probes[i].state)));
-		buf_puts(&probes, ",\"why\":");
-		buf_json(&probes, str_of(d->probes[i].why));
-		buf_putc(&probes, '}');
-	}
-	buf_putc(&probes, '}');
-	start.probes_text = buf_str(&probes);
-	r = buf_ok(&probes) ? mediate_start(&d->m, &start, &no) : PAWL_E_NOMEM;
-	if (r == 0 && d->recovery.torn_bytes > 0)
-		r = mediate_torn(&d->m, d->recovery.torn_bytes, &no);
-	buf_done(&probes);
-	if (r < 0)
-		return pawl_fail(err, PAWL_E_SYS, "the start entry cannot be written: %s", no.err.msg);
-	while (mediate_owed(&d->m)) {
-		struct pollfd p = { committer_fd(d->committer), POLLIN, 0 };
-
-		if (poll(&p, 1, 1000) > 0)
-			mediate_reap(&d->m);
-	}
-	if (!d->m.open)
-		return pawl_fail(err, PAWL_E_SYS, "the start entry cannot be written: %s", d->m.closed_why);
-	return 0;
-}
-
 /* ---- all of it, in order ---- */
 
 static int check_folders(struct daemon *d, struct pawl_error *err)
@@ -299,10 +232,10 @@ static int check_folders(struct daemon *d, struct pawl_error *err)
 
 	if (r == 0)
 		r = safe_private_dir(d->opt->log, err);
-	folder_of(d->opt->operator_socket, folder);
+	startup_folder_of(d->opt->operator_socket, folder);
 	if (r == 0)
 		r = safe_private_dir(folder, err); /* whoever enters it is the operator */
-	folder_of(d->opt->socket, folder);
+	startup_folder_of(d->opt->socket, folder);
 	if (r == 0)
 		r = safe_dir(folder, err);
 	return r;
@@ -373,6 +306,18 @@ static int open_rest(struct daemon *d, struct reading *rd, mediate_done *done, s
 	return 0;
 }
 
+static int open_watch(struct daemon *d, const struct door_calls *doors, struct pawl_error *err)
+{
+	const struct watched_config cfg = { .m = &d->m, .channel = doors->channel(d), .news = doors->news(d), .probes = d->watch_probes };
+	int r = watched_new(&cfg, &d->watched, err);
+
+	if (r == 0) {
+		d->m.over = watched_over;
+		d->m.over_arg = d->watched;
+	}
+	return r;
+}
+
 int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *done, struct resolver resolver, struct pawl_error *err)
 {
 	struct reading rd = { .st = NULL };
@@ -387,6 +332,8 @@ int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *
 	if (r == 0)
 		r = daemon_load_policy(d, &pol, &d->policy_text, &d->policy_text_n, err);
 	if (r == 0)
+		r = required_check(pol, d->watch_probes, err);
+	if (r == 0)
 		r = private_open(path, &d->priv, err);
 	d->m.policy = pol; /* the doors speak its currency */
 	if (r == 0)
@@ -397,13 +344,15 @@ int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *
 		r = reading_run(&rd, d->projection, err);
 	if (r == 0)
 		r = open_rest(d, &rd, done, resolver, pol, err);
+	if (r == 0)
+		r = open_watch(d, doors, err);
 	if (r == 0) {
 		d->started_ns = d->policy_loaded_ns = clock_now(&d->clock);
-		probe_the_rest(d);
+		startup_probe(d);
 		r = end_strangers(d, err);
 	}
 	if (r == 0)
-		r = write_start(d, err);
+		r = startup_entry(d, err);
 	if (r == 0)
 		r = private_mark(d->priv, d->m.durable, err); /* the committer's queue is empty: the store is ours */
 	if (r == 0)
@@ -423,6 +372,7 @@ void daemon_close(struct daemon *d)
 		oplog_error("the end of the log is not written down", &err);
 	if (d->m_up)
 		mediate_end(&d->m);
+	watched_free(d->watched); /* after the spine, which has refused what was on its way */
 	projector_free(d->projector);
 	sessions_free(d->sessions);
 	reviews_free(d->reviews);

@@ -1,4 +1,4 @@
-/* policy/breaker.c - circuit breakers: open after failures or denials in a row, one probe after the cool-down. Rows are
+/* policy/breaker.c - circuit breakers: open after failures, denials or breaches of the watch, one probe after the cool-down. Rows are
  * the state's; every change is a whole row in an entry, as it is afterwards. Pure.
  *
  * Between an opening and `until` nothing is allowed through, so a call that was decided before `until` belongs to an
@@ -63,7 +63,7 @@ static void open_row(const struct breaker *b, struct breaker_row *row, int64_t f
 	row->generation++;
 	row->until = add_sat(from, b->cool_down_ns);
 	row->probe = 0;
-	row->n_fails = row->n_denies = 0;
+	row->n_fails = row->n_denies = row->n_breaches = 0;
 }
 
 static void close_row(struct breaker_row *row)
@@ -71,7 +71,7 @@ static void close_row(struct breaker_row *row)
 	row->mode = BREAKER_CLOSED;
 	row->sticky = false;
 	row->probe = 0;
-	row->n_fails = row->n_denies = 0;
+	row->n_fails = row->n_denies = row->n_breaches = 0;
 }
 
 /* One more in the row; true: that makes `limit` of them within the time. Only the newest `limit` are kept. */
@@ -261,6 +261,27 @@ size_t breaker_report(const struct policy *pol, const struct state *st, const st
 		(void)row_now(st, &key, pol->mode, &rows[n]);
 		if (report_row(b, call, outcome, now, &rows[n]))
 			n++;
+	}
+	return n;
+}
+
+/* A breach has no tool: rows of single tools count none, and `match` says only which calls the open breaker denies. */
+size_t breaker_breach(const struct policy *pol, const struct state *st, const struct session_state *who, int64_t now, struct breaker_row *rows)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pol->n_breakers && n < PAWL_MAX_BREAKERS; i++) {
+		const struct breaker *b = &pol->breakers[i];
+		struct breaker_row key = breaker_key(b, who->root, who->agent, STR_NONE);
+
+		if (b->breaches == 0 || b->per_tool)
+			continue;
+		(void)row_now(st, &key, pol->mode, &rows[n]);
+		if (rows[n].mode != BREAKER_CLOSED)
+			continue;
+		if (one_more(rows[n].breaches, &rows[n].n_breaches, b->breaches, b->within_ns, now))
+			open_row(b, &rows[n], now);
+		n++;
 	}
 	return n;
 }

@@ -98,6 +98,7 @@ static void compile_all(struct loader *ld, const struct ynode *root)
 	compile_breakers(ld);
 	compile_loops(ld);
 	compile_sessions(ld);
+	compile_watch(ld);
 	if (!ld->nomem && ld->rep->errors == 0)
 		lint_policy(ld);
 }
@@ -187,7 +188,7 @@ int policy_load(struct str text, const char *file, struct policy **ret, struct p
 int policy_load_with(struct str text, const char *file, const struct policy_files *files, struct policy **ret,
 		     struct policy_report *rep, struct pawl_error *err)
 {
-	struct loader ld = { .rep = rep, .files = files };
+	struct loader ld = { .rep = rep, .files = files, .file = file };
 	struct pawl_error inner;
 	int r;
 

@@ -39,6 +39,7 @@ enum part {
 	PART_REVIEWS,
 	PART_SESSIONS,
 	PART_LIMITS,
+	PART_WATCH,
 	PART_COUNT
 };
 /* Values of a section that are looked at once all of them are there. */
@@ -77,6 +78,7 @@ struct loader {
 	const struct ynode **use_nodes;                                   /* beside pol->tools: its list, or NULL */
 	struct use_graph *uses;
 	const struct policy_files *files; /* NULL: nothing can be read */
+	const char *file;                 /* the policy's own, as the caller named it */
 	struct zone_link *zones;
 	struct str under[SUBJECT_PATHS];
 	size_t n_under;
@@ -145,6 +147,7 @@ void compile_window(struct loader *ld, const struct ynode *every, const struct y
 void compile_breakers(struct loader *ld);
 void compile_loops(struct loader *ld);
 void compile_sessions(struct loader *ld);
+void compile_watch(struct loader *ld);
 /* Warnings about a policy that loads but will surprise; lint_index() needs the finished index. */
 void lint_policy(struct loader *ld);
 void lint_index(struct loader *ld);
@@ -157,5 +160,6 @@ schema_set set_field, set_is, set_in, set_not, set_glob, set_regex, set_bound, s
 schema_set set_budget_node, set_breaker_node, set_then;
 schema_set set_repeat, set_same, set_window, set_ignore, set_loop, set_same_as, set_period;
 schema_set set_new, set_abort_hold, set_rate, set_checked;
+schema_set set_watch_rate, set_watch_memory, set_deny_exec, set_writes_under;
 
 #endif

@@ -34,12 +34,15 @@ static void compile_breaker(struct loader *ld, const struct ynode *key, uint32_t
 	if (!value_at(key->value, "open"))
 		ld_error(ld, key, "breaker %s needs open: {failures: 5, within: 1m}", QUOTED(key->text));
 	else if (d.node[BREAKER_OPENS] && !value_at(d.node[BREAKER_OPENS], "failures") &&
-		 !value_at(d.node[BREAKER_OPENS], "denials") && !value_at(d.node[BREAKER_OPENS], "cost"))
+		 !value_at(d.node[BREAKER_OPENS], "denials") && !value_at(d.node[BREAKER_OPENS], "breaches") &&
+		 !value_at(d.node[BREAKER_OPENS], "cost"))
 		ld_error(ld, d.node[BREAKER_OPENS],
-			 "a breaker is opened by failures or by denials: this one by neither");
+			 "a breaker is opened by failures, by denials or by breaches of the watch: this one by none of them");
 	if (d.node[BREAKER_PER] && !value_per(d.node[BREAKER_PER], &per))
 		ld_error(ld, d.node[BREAKER_PER],
 			 "per is session, agent, tenant, global or tool; or a list of one of them and tool");
+	if (per.tool && d.breaker.breaches)
+		ld_error(ld, d.node[BREAKER_PER], "what the watch stops is of no tool: a breaker per tool cannot count breaches");
 	d.breaker.has_scope = per.has_scope;
 	d.breaker.scope = per.scope;
 	d.breaker.per_tool = per.tool;

@@ -19,24 +19,25 @@ static bool same_client(const struct question *q)
 
 /* Which reason is named among equal verdicts: the lowest. 0 is for codes that no law uses. */
 static const uint8_t rank[REASON_COUNT] = {
-	[REASON_RULE] = 1,
-	[REASON_STICKY_DENIAL] = 2,
-	[REASON_TRANSITIVE] = 3,
-	[REASON_BREAKER_OPEN] = 4,
-	[REASON_LOOP_CYCLE] = 5,
-	[REASON_LOOP_ERROR] = 6,
-	[REASON_LOOP_RESULT] = 7,
-	[REASON_LOOP_SIMILAR] = 8,
-	[REASON_LOOP_REPEAT] = 9,
-	[REASON_BUDGET] = 10,
-	[REASON_FLOOR] = 11,
-	[REASON_IN_DOUBT] = 12,
-	[REASON_REVIEW_SKIPPED] = 13,
-	[REASON_REVIEW_ABORTED] = 14,
-	[REASON_REVIEW_TIMEOUT] = 15,
-	[REASON_POLICY_CHANGED] = 16,
-	[REASON_REVIEW_REQUIRED] = 17,
-	[REASON_DEFAULT] = 18,
+	[REASON_WATCH_REQUIRED] = 1, /* whatever the call is: nothing that this session asks is answered otherwise */
+	[REASON_RULE] = 2,
+	[REASON_STICKY_DENIAL] = 3,
+	[REASON_TRANSITIVE] = 4,
+	[REASON_BREAKER_OPEN] = 5,
+	[REASON_LOOP_CYCLE] = 6,
+	[REASON_LOOP_ERROR] = 7,
+	[REASON_LOOP_RESULT] = 8,
+	[REASON_LOOP_SIMILAR] = 9,
+	[REASON_LOOP_REPEAT] = 10,
+	[REASON_BUDGET] = 11,
+	[REASON_FLOOR] = 12,
+	[REASON_IN_DOUBT] = 13,
+	[REASON_REVIEW_SKIPPED] = 14,
+	[REASON_REVIEW_ABORTED] = 15,
+	[REASON_REVIEW_TIMEOUT] = 16,
+	[REASON_POLICY_CHANGED] = 17,
+	[REASON_REVIEW_REQUIRED] = 18,
+	[REASON_DEFAULT] = 19,
 };
 
 static void found(struct question *q, enum verdict v, const struct reason *why)
@@ -251,10 +252,25 @@ void default_law(struct question *q)
 	law_found(q, fallback, &why);
 }
 
+/* ---- the watch ---- */
+
+/* A tree that has ended watches nobody: its session is about to be closed. */
+void watch_law(struct question *q)
+{
+	struct reason why = { .code = REASON_WATCH_REQUIRED, .rule = STR("watch") };
+
+	if (q->pol->watch.exec != WATCH_EXEC_REQUIRED || state_watched(q->st, q->who))
+		return;
+	(void)snprintf(why.message, sizeof(why.message),
+		       "session s_%llu does not run under watch, and watch.exec is required: start it with `pawl run`",
+		       (unsigned long long)q->who->id);
+	law_found(q, VERDICT_DENY, &why);
+}
+
 /* ---- all of it ---- */
 
-static law_check *const laws[] = { rule_law,   denial_law, breaker_law, loop_law,
-				   budget_law, doubt_law,  review_law,  default_law };
+static law_check *const laws[] = { rule_law,   watch_law, denial_law, breaker_law, loop_law,
+				   budget_law, doubt_law, review_law, default_law };
 
 /* Every deny rule that truly matched is remembered, whichever reason is named. */
 static void take_sticks(const struct question *q)

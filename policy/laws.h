@@ -24,7 +24,7 @@ struct question { /* what every law is asked */
 };
 /* A law calls law_found() for each thing it finds and not at all when it has nothing to say. */
 typedef void law_check(struct question *q);
-law_check rule_law, default_law, denial_law, breaker_law, loop_law, budget_law, doubt_law, review_law;
+law_check rule_law, default_law, watch_law, denial_law, breaker_law, loop_law, budget_law, doubt_law, review_law;
 
 /* The strictest finding becomes the answer; among equals the rank of their codes decides which is named, then who came
  * first. A review is an ask for the card, unless the approved card has answered it. */
@@ -76,6 +76,8 @@ PAWL_MUST_USE int review_grants(const struct policy *pol, const struct state *st
  * the first report of a call counts. Returns how many change. */
 size_t breaker_report(const struct policy *pol, const struct state *st, const struct call_state *call,
 		      enum outcome outcome, int64_t now, struct breaker_row *rows);
+/* The same after a kill, a broken limit or lost events of this session's tree. */
+size_t breaker_breach(const struct policy *pol, const struct state *st, const struct session_state *who, int64_t now, struct breaker_row *rows);
 /* An abort opens every breaker that a call of `tool` in this session would ask. */
 size_t breaker_force(const struct policy *pol, const struct state *st, const struct session_state *who, struct str tool,
 		     int64_t now, struct breaker_row *rows);

@@ -199,6 +199,25 @@ static enum rejudged_as again_session(const struct again *a)
 	return REJUDGED_MADE;
 }
 
+/* ---- the watch: what the kernel saw is given, what breakers make of it is judged ---- */
+
+static enum rejudged_as again_watch(const struct again *a)
+{
+	struct entry_watch *now = &a->ret->e.watch;
+	const struct session_state *who = state_session(a->st, now->session);
+	bool first = now->action == WATCHED_ATTACH;
+
+	if (!who || state_tree(a->st, now->session).mode != (first ? TREE_NONE : TREE_LIVE))
+		return say(a, REJUDGED_NEVER, "s_%llu is %s", (unsigned long long)now->session, first ? "watched already, or not there" : "not watched");
+	if (now->action != WATCHED_KILL && now->action != WATCHED_BREACH && now->action != WATCHED_LOST)
+		return REJUDGED_GIVEN;
+	if (overdue(a))
+		return REJUDGED_NEVER;
+	now->n_breakers = breaker_breach(a->pol, a->st, who, a->was->now, a->ret->rows);
+	now->breakers = a->ret->rows;
+	return REJUDGED_MADE;
+}
+
 /* ---- people ---- */
 
 static enum rejudged_as again_resolve(const struct again *a)
@@ -343,6 +362,8 @@ enum rejudged_as rejudge(const struct policy *pol, const struct policy *before, 
 		return again_policy(&a);
 	case ENTRY_SNAPSHOT:
 		return again_snapshot(&a);
+	case ENTRY_WATCH:
+		return again_watch(&a);
 	case ENTRY_NONE:
 	case ENTRY_STOP:
 	case ENTRY_KEY:

@@ -4,6 +4,7 @@
 #include "pawl/reload.h"
 
 #include "policy/money.h"
+#include "policy/reload_watch.h"
 #include "policy/zone.h"
 
 #include <sodium.h>
@@ -78,17 +79,16 @@ static void plan_ledgers(struct reload *r, const struct policy *pol, const struc
 
 /* ---- texts ---- */
 
-enum way { LOOSER, TIGHTER, OTHER, WAY_COUNT };
 struct teller {
 	struct reload *r;
-	enum way now; /* of the three rounds: only these are written */
+	enum reload_way now; /* of the three rounds: only these are written */
 	const struct policy *old, *pol;
 	const struct budget_row *rows; /* the budgets before */
 	size_t n_rows;
 	enum policy_mode mode; /* the one before, which the state knows across a restart too */
 };
 
-PAWL_PRINTF(3, 4) static void tell(struct teller *t, enum way way, const char *fmt, ...)
+PAWL_PRINTF(3, 4) static void tell(struct teller *t, enum reload_way way, const char *fmt, ...)
 {
 	static const char *const words[WAY_COUNT] = { "loosened: ", "tightened: ", "changed: " };
 	struct reload *r = t->r;
@@ -378,6 +378,11 @@ static void tell_caps(struct teller *t)
 	tell_amount(t, "limits.", STR("burst"), "", UNIT_CALLS, a->limits.burst, b->limits.burst);
 }
 
+static void tell_watched(void *arg, enum reload_way way, const char *text)
+{
+	tell(arg, way, "%s", text);
+}
+
 static void tell_mode(struct teller *t)
 {
 	if (t->mode != t->pol->mode)
@@ -402,6 +407,7 @@ static void tell_all(struct teller *t)
 	tell_loops(t);
 	tell_breakers(t);
 	tell_caps(t);
+	reload_watch(&t->old->watch, &t->pol->watch, tell_watched, t);
 	tell_tools(t);
 }
 

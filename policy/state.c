@@ -1,6 +1,6 @@
 /* policy/state.c - see state.h: birth and end of a state, and what may be asked of sessions, agents and deadlines.
  * Changes nothing. state_room*.c check and reserve, state_apply.c changes with the help of one file for each kind of row
- * (state_call.c, state_exec.c, state_ledger.c, state_card.c, state_denial.c, state_breaker.c: each with its questions),
+ * (state_call.c, state_exec.c, state_ledger.c, state_card.c, state_denial.c, state_breaker.c, state_watch.c: each with its questions),
  * state_forget.c drops, state_copy.c clones, state_write.c and state_read*.c turn all of it into bytes and back with the help of
  * state_bytes.c and state_row.c, state_digest.c digests those bytes. */
 #include "policy/state_int.h"

@@ -267,6 +267,9 @@ static void apply_kind(struct state *st, const struct entry *e)
 		mode_apply(st, e);
 		budgets_apply(st, entry_budgets(e), e->now);
 		return;
+	case ENTRY_WATCH:
+		watch_apply(st, e);
+		return;
 	case ENTRY_BREAKER:
 	case ENTRY_KEY:
 	case ENTRY_STOP:

@@ -84,6 +84,9 @@ const struct breaker_row *entry_breakers(const struct entry *e, size_t *ret_n)
 	case ENTRY_LOSS:
 		*ret_n = e->loss.n_breakers;
 		return e->loss.breakers;
+	case ENTRY_WATCH:
+		*ret_n = e->watch.n_breakers;
+		return e->watch.breakers;
 	case ENTRY_BREAKER:
 		*ret_n = 1;
 		return &e->breaker.row;
@@ -113,7 +116,8 @@ bool break_reserve(struct state *st, const struct breaker_row *rows, size_t n)
 
 bool break_says_nothing(const struct breaker_row *row)
 {
-	return row->mode == BREAKER_CLOSED && row->generation == 0 && row->until == 0 && row->n_fails == 0 && row->n_denies == 0;
+	return row->mode == BREAKER_CLOSED && row->generation == 0 && row->until == 0 && row->n_fails == 0 && row->n_denies == 0 &&
+	       row->n_breaches == 0;
 }
 
 void break_free(struct state *st, uint32_t h)
@@ -198,10 +202,13 @@ void break_put(struct state *st, const struct breaker_row *row, uint64_t seq)
 	to->probe = row->probe == UINT64_MAX ? seq : row->probe;
 	to->n_fails = row->n_fails;
 	to->n_denies = row->n_denies;
+	to->n_breaches = row->n_breaches;
 	memset(to->fails, 0, sizeof(to->fails));
 	memset(to->denies, 0, sizeof(to->denies));
+	memset(to->breaches, 0, sizeof(to->breaches));
 	memcpy(to->fails, row->fails, row->n_fails * sizeof(to->fails[0]));
 	memcpy(to->denies, row->denies, row->n_denies * sizeof(to->denies[0]));
+	memcpy(to->breaches, row->breaches, row->n_breaches * sizeof(to->breaches[0]));
 }
 
 void breaks_free(struct state *st, struct session_row *s)

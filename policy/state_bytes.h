@@ -6,7 +6,7 @@
 #define PAWL_STATE_BYTES_H
 #include "policy/state_int.h"
 
-#define BYTES_HEAD  "pawl/state/v5\n"
+#define BYTES_HEAD  "pawl/state/v6\n"
 #define BYTES_OUT   (16u << 10) /* what the sink gets at once; on the stack, since a digest cannot fail */
 #define BYTES_IN    (64u << 10)
 #define BYTES_FRESH 16u /* texts that are named by their place among those passed last */
@@ -115,6 +115,7 @@ void row_agent(struct bytes *b, struct agent_row *a);
 void row_stick(struct bytes *b, struct stick_row *k);
 void row_ledger(struct bytes *b, struct ledger_row *l);
 void row_session(struct bytes *b, struct session_row *s, uint64_t *last);
+void row_tree(struct bytes *b, struct tree_state *t);
 void row_card(struct bytes *b, struct card_row *c, uint64_t *last);
 void row_guard(struct bytes *b, struct guard_row *g);
 void row_call(struct bytes *b, struct call_row *c, struct call_more *m, uint64_t *last);

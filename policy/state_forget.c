@@ -28,6 +28,8 @@ static void session_free(struct state *st, uint32_t h)
 		card_free(st, c);
 	}
 	guards_free(st, s);
+	if (s->tree)
+		pool_give(&st->trees, s->tree);
 	denials_free(st, s);
 	breaks_free(st, s);
 	free(s->ring);

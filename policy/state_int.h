@@ -44,6 +44,7 @@ struct session_row {
 	uint32_t ended_next;                                           /* sessions that ended, oldest first */
 	uint32_t open_first, open_last;                                /* open reservations, by id: rows of live */
 	uint32_t calls, ledgers, cards, guards, sticks, breakers;      /* newest first */
+	uint32_t tree;                                                 /* its processes, 0: never watched */
 	uint32_t trips;                                                /* of a root, for its tree; newest first */
 	/* The executions of a root's tree: ring_cap loop tokens (32 bits: two that meet can only trip the tree's own law), then as many handles
 	 * of calls. ring_at: the oldest; not 0 only when PAWL_MAX_WINDOW are there. */
@@ -114,6 +115,10 @@ struct guard_row {
 	uint32_t session_row, next;
 };
 
+struct tree_row { /* of a session that is or was watched */
+	struct tree_state pub;
+};
+
 struct stick_row { /* a denial that is remembered under a session, a tree (its root) or an agent */
 	uint64_t seq;
 	uint32_t owner; /* session or, for STICK_AGENT, agent */
@@ -164,7 +169,7 @@ struct view { /* what the getters of calls hand out, one place each; and where t
 #define STATE_POOLS(X)                                                                                        \
 	X(text, texts)                                                                                        \
 	X(session, sessions) X(call, calls) X(live, lives) X(hold, holds) X(ledger, ledgers) X(card, cards) X(guard, guards) \
-	    X(stick, sticks) X(trip, trips) X(break, breaks) X(agent, agents)
+	    X(tree, trees) X(stick, sticks) X(trip, trips) X(break, breaks) X(agent, agents)
 #define STATE_TABLES(X)                                                                                              \
 	X(by_text) X(by_session) X(by_seq) X(by_call) X(by_ledger) X(by_card) X(by_guard) X(by_same) X(by_stick) X(by_trip) \
 	    X(by_break) X(by_agent)
@@ -433,6 +438,11 @@ bool window_is_sane(const struct entry *e, int64_t end); /* none, or still open 
 int room_decision(struct state *st, const struct entry *e, struct pawl_error *err);
 int room_resolve(struct state *st, const struct entry *e, struct pawl_error *err);
 int room_breakers(struct state *st, const struct entry *e, struct pawl_error *err);
+
+/* ---- state_watch.c ---- */
+struct tree_state state_tree_of(const struct state *st, const struct session_row *s);
+int room_watch(struct state *st, const struct entry *e, struct pawl_error *err);
+void watch_apply(struct state *st, const struct entry *e);
 
 /* ---- state_forget.c ---- */
 void forget_ended(struct state *st);

@@ -50,6 +50,20 @@ static uint32_t open_row(struct bytes *b, uint64_t left, uint64_t *last)
 	return h;
 }
 
+/* A session without processes has no row for them. */
+static void read_tree(struct bytes *b, uint32_t session)
+{
+	struct tree_state tree = { .mode = TREE_NONE };
+	uint32_t h;
+
+	row_tree(b, &tree);
+	h = tree.mode == TREE_NONE ? 0 : read_row(b, &b->to->trees);
+	if (!h)
+		return;
+	tree_at(b->st, h)->pub = tree;
+	session_at(b->st, session)->tree = h;
+}
+
 /* ---- cards ---- */
 
 static bool card_fits(const struct bytes *b, const struct session_row *s, const struct card_row *c)
@@ -198,6 +212,7 @@ void read_session(struct bytes *b, uint64_t left, uint64_t *last, uint64_t calls
 	if (!h)
 		return;
 	s = session_at(b->st, h);
+	read_tree(b, h);
 	read_ledgers(b, h, &s->ledgers);
 	read_cards(b, h);
 	read_guards(b, h);

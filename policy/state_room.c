@@ -165,6 +165,8 @@ static int room_kind(struct state *st, const struct entry *e, struct pawl_error 
 	case ENTRY_POLICY:
 		r = room_mode(e, err);
 		return r < 0 ? r : room_budgets(st, e, err);
+	case ENTRY_WATCH:
+		return room_watch(st, e, err);
 	case ENTRY_STOP:
 	case ENTRY_BREAKER:
 	case ENTRY_KEY:

@@ -70,6 +70,9 @@ static bool times_are_sane(const struct breaker_row *row)
 	for (uint32_t i = 0; i < row->n_denies; i++)
 		if (row->denies[i] < 0)
 			return false;
+	for (uint32_t i = 0; i < row->n_breaches; i++)
+		if (row->breaches[i] < 0)
+			return false;
 	return row->until >= 0;
 }
 
@@ -82,7 +85,7 @@ static bool row_is_sane(const struct entry *e, const struct breaker_row *row)
 
 	return row->id.n > 0 && (unsigned)row->scope <= SCOPE_COUNT && (unsigned)row->mode < BREAKER_MODE_COUNT &&
 	       (row->scope == SCOPE_SESSION) == (row->session != 0) && row->session < e->seq && row->generation >= 0 &&
-	       row->n_fails <= PAWL_MAX_STREAK && row->n_denies <= PAWL_MAX_STREAK && times_are_sane(row) && probes &&
+	       row->n_fails <= PAWL_MAX_STREAK && row->n_denies <= PAWL_MAX_STREAK && row->n_breaches <= PAWL_MAX_STREAK && times_are_sane(row) && probes &&
 	       (row->probe != 0) == (row->mode == BREAKER_HALF_OPEN);
 }
 

@@ -7,6 +7,7 @@
 _Static_assert(VERDICT_DENY == 3 && OUTCOME_EXPIRED == 5 && CALL_CODE == 4, "answers, outcomes and kinds of calls are numbers in the bytes");
 _Static_assert(SCOPE_GLOBAL == 3 && SCOPE_COUNT == 4 && UNIT_TIME == 3 && UNIT_COUNT == 4, "scopes and units are two bits each");
 _Static_assert(STICK_AGENT == 3 && CARD_CLOSED == 6 && BREAKER_HALF_OPEN == 2 && SESSION_ENDED_ABORT == 3, "modes are numbers in the bytes");
+_Static_assert(TREE_ENDED == 2 && TREE_MODE_COUNT == 3 && WHY_STALE == 15 && WATCHED_HOLD_COUNT == 9, "so are what became of a tree and why");
 _Static_assert(REASON_OK == 0 && REASON_BUDGET == 5 && REASON_WATCH_REQUIRED == 32, "reasons are numbers in the bytes");
 
 void row_head(struct bytes *b, uint64_t *next_seq, int64_t *now, bool *shadow, uint64_t *sessions, uint64_t *calls)
@@ -100,6 +101,27 @@ static void session_limits(struct bytes *b, struct session_state *p)
 		if (p->has_limit[u])
 			p->limit[u] = bytes_amount(b, p->limit[u]);
 	}
+}
+
+/* Its processes: nothing is said of a session that was never watched. */
+void row_tree(struct bytes *b, struct tree_state *t)
+{
+	uint64_t bits = bytes_n(b, (uint64_t)t->mode | (uint64_t)t->run << 2, 7);
+
+	t->mode = (enum tree_mode)(bits & 3);
+	t->run = bits >> 2;
+	if (t->mode == TREE_NONE || t->mode == TREE_MODE_COUNT) {
+		if (bits)
+			bytes_fault(b, "processes that nobody watches, or in a mode that there is not");
+		return;
+	}
+	t->held = (uint32_t)bytes_n(b, t->held, (UINT64_C(1) << WATCHED_HOLD_COUNT) - 1);
+	t->execs = bytes_amount(b, t->execs);
+	t->kills = bytes_amount(b, t->kills);
+	t->lost = bytes_amount(b, t->lost);
+	t->why = (enum watch_why)bytes_n(b, t->why, WHY_COUNT - 1);
+	t->measured = bytes_amount(b, t->measured);
+	t->limit = bytes_amount(b, t->limit);
 }
 
 /* The root is the parent's, or itself. Sums over its calls and cards are counted again. */
@@ -313,4 +335,5 @@ void row_break(struct bytes *b, struct breaker_row *k)
 		k->probe = bytes_n(b, k->probe, SEQ_MAX);
 	break_times(b, k->fails, &k->n_fails);
 	break_times(b, k->denies, &k->n_denies);
+	break_times(b, k->breaches, &k->n_breaches);
 }

@@ -1,7 +1,7 @@
 /* policy/state_write.c - the whole state as bytes: the one form of what the entries made of it. The digest is taken of these
  * bytes (state_digest.c), snapshots hold them, and state_read.c makes a state of them that goes on as this one would.
  *
- *	"pawl/state/v5\n"
+ *	"pawl/state/v6\n"
  *	next sequence, time of the newest entry, how many sessions and calls follow
  *	life totals of all; whether budgets were told, and those of the policy in force
  *	agents, in the order in which they were first named, each with its denials
@@ -193,7 +193,10 @@ static void write_sessions(struct bytes *b)
 	for (uint32_t h = b->st->list.sessions_first; h; h = session_at(b->st, h)->next) {
 		struct session_row s = *session_at(b->st, h);
 
+		struct tree_state tree = state_tree_of(b->st, &s);
+
 		row_session(b, &s, &last);
+		row_tree(b, &tree);
 		write_ledgers(b, s.ledgers);
 		write_cards(b, &s);
 		write_guards(b, &s);

@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,7 +68,52 @@ static int read_file(void *arg, const char *path, char **ret, size_t *ret_n, str
 	return r;
 }
 
+/* ---- is a file below a folder? By what the folders are, not by their names: links and bind mounts have several. ---- */
+
+static int chain_holds(const struct stat *folder, char *path, struct pawl_error *err)
+{
+	struct stat st;
+	char *slash;
+
+	for (;;) {
+		if (stat(path, &st) < 0)
+			return pawl_fail_errno(err, "%s", path);
+		if (st.st_dev == folder->st_dev && st.st_ino == folder->st_ino)
+			return 1;
+		slash = strrchr(path, '/');
+		if (!slash || path[1] == '\0')
+			return 0;
+		slash[slash == path ? 1 : 0] = '\0';
+	}
+}
+
+/* The way as written counts too: whoever can write where a link lies can turn it elsewhere. */
+static int file_holds(void *arg, const char *folder, const char *file, struct pawl_error *err)
+{
+	char *real, *cwd = NULL, *written = NULL;
+	struct stat st;
+	int r;
+
+	(void)arg;
+	if (stat(folder, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : pawl_fail_errno(err, "%s", folder);
+	real = realpath(file, NULL);
+	r = real ? chain_holds(&st, real, err) : pawl_fail_errno(err, "%s", file);
+	if (r == 0 && file[0] != '/' && !(cwd = getcwd(NULL, 0)))
+		r = pawl_fail_errno(err, "the working folder");
+	if (r == 0 && asprintf(&written, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", file) < 0) {
+		written = NULL;
+		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
+	}
+	if (r == 0)
+		r = chain_holds(&st, written, err);
+	free(real);
+	free(cwd);
+	free(written);
+	return r;
+}
+
 struct policy_files policy_files_system(void)
 {
-	return (struct policy_files){ .read = read_file };
+	return (struct policy_files){ .read = read_file, .holds = file_holds };
 }

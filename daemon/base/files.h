@@ -3,6 +3,7 @@
 #define PAWL_FILES_H
 #include "pawl/policy.h"
 
-/* For policy_load_with(). Reads regular files of at most 64 KiB that root or this user owns and nobody else can write. */
+/* For policy_load_with(). Reads regular files of at most 64 KiB that root or this user owns and nobody else can write; tells whether
+ * a folder holds the policy's own file. */
 struct policy_files policy_files_system(void);
 #endif

@@ -41,6 +41,22 @@ int policy_read(const char *path, struct policy **ret, struct policy_report *rep
 	return r < 0 ? r : policy_load_with(buf_str(&text), path, &files, ret, rep, err);
 }
 
+/* ", watch (exec required, 2 programs denied, processes, memory)": what is asked of the kernel, in a few words. */
+static void watch_text(const struct watch_policy *w, struct buf *out)
+{
+	static const char *const words[WATCH_EXEC_COUNT] = { "none", "log", "required" };
+	uint32_t needs = watch_policy_needs(w) & ~(uint32_t)(HOLD_EXEC | HOLD_EVENTS);
+
+	if (!w->on)
+		return;
+	buf_printf(out, ", watch (exec %s", words[w->exec]);
+	if (w->n_deny_exec)
+		buf_printf(out, ", %zu program%s denied", w->n_deny_exec, w->n_deny_exec == 1 ? "" : "s");
+	for (; needs; needs &= needs - 1)
+		buf_printf(out, ", %s", watch_hold_name(needs & -needs));
+	buf_putc(out, ')');
+}
+
 static int check_file(const char *path, bool quiet)
 {
 	PAWL_CLEANUP(buf_done) struct buf lines = BUF_MAX(1u << 20);
@@ -59,8 +75,9 @@ static int check_file(const char *path, bool quiet)
 	else if (!quiet) {
 		buf_reset(&lines);
 		escape_text(&lines, pol->name, escape_mode_here(), '"', NULL);
-		(void)printf("%s: ok: %.*s, %zu rules, %zu budgets, %zu tools, %zu warning%s\n", path, STR_ARG(buf_str(&lines)), pol->n_rules,
-			     pol->n_budgets, pol->n_tools, rep.n, rep.n == 1 ? "" : "s");
+		buf_printf(&lines, ", %zu rules, %zu budgets, %zu tools", pol->n_rules, pol->n_budgets, pol->n_tools);
+		watch_text(&pol->watch, &lines);
+		(void)printf("%s: ok: %.*s, %zu warning%s\n", path, STR_ARG(buf_str(&lines)), rep.n, rep.n == 1 ? "" : "s");
 	}
 	policy_free(pol);
 	return r < 0 ? 1 : 0;

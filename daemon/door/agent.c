@@ -1,5 +1,6 @@
 /* daemon/door/agent.c - the agent door's operations: request -> spine -> reply. Owns nothing; see job.h. */
 #include "daemon/door/job.h"
+#include "daemon/door/peer_tree.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -68,8 +69,9 @@ int handle_hello(struct job *job, struct buf *out)
 	const struct policy *pol = job->d->m.policy;
 	struct reply_fact promises[JOB_PROMISES];
 	struct buf key = BUF_MAX(512);
+	struct reply_fact watch = job_watch(job->d);
 	struct reply_hello h = { .policy_name = pol->name, .currency = pol->currency, .mode = policy_mode_word(pol->mode), .fallback = pol->fallback,
-				 .attended = pol->attended, .watch_state = STR("off"), .watch_why = STR("not built yet") };
+				 .attended = pol->attended, .watch_state = watch.state, .watch_why = watch.why };
 	char hex[65];
 
 	(void)sodium_bin2hex(hex, sizeof(hex), pol->hash, 32);
@@ -87,8 +89,14 @@ int handle_open(struct job *job, struct buf *out)
 	const struct request_open *rq = &job->rq.open;
 	struct open_args a = { .agent = rq->agent, .root_dir = rq->root, .labels = rq->labels, .parent = rq->parent,
 			       .parent_token = rq->parent_token, .share_percent = rq->share_percent };
+	const char *why = rq->parent ? NULL : peer_tree_refuses(job->d, job->msg.pid);
 	struct refusal no;
 
+	if (why) {
+		job->d->m.count.unauthenticated++;
+		reply_error(OP_SESSION_OPEN, REASON_UNAUTHENTICATED, "parent", why, 0, out);
+		return 0;
+	}
 	if (rq->agent_token.p) {
 		reply_error(OP_SESSION_OPEN, REASON_UNAUTHENTICATED, "agent_token", "no agents are enrolled", 0, out);
 		return 0;
@@ -200,6 +208,7 @@ int handle_state(struct job *job, struct buf *out)
 	uint64_t open[MAX_ROWS];
 	const struct call_state *call;
 	const struct card_state *card;
+	struct reply_watch watch;
 	struct reply_state s;
 	struct live *lv;
 	const struct session_state *who = who_asks(job, &lv, out);
@@ -222,6 +231,8 @@ int handle_state(struct job *job, struct buf *out)
 	for (at = 0; s.n_breakers < PAWL_MAX_BREAKERS && (row = state_breaker_next(m->state, &at));)
 		if (row->scope != SCOPE_SESSION || row->session == who->root)
 			breakers[s.n_breakers++] = *row;
+	job_tree(job->d, who, true, &watch);
+	s.watch = &watch;
 	reply_state(&s, out);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* daemon/door/dispatch.c - see dispatch.h. */
 #include "daemon/door/dispatch.h"
 
+#include "daemon/door/attach.h"
 #include "daemon/door/job.h"
 
 #include <sodium.h>
@@ -43,11 +44,14 @@ int dispatch_open(struct daemon *d, struct pawl_error *err)
 
 	if (r == 0)
 		r = ipc_open(d->opt->socket, 0666, MAX_AGENTS, &d->agent_door, err);
+	if (r == 0)
+		r = attach_open(d, err); /* after the agent door, whose path it tells */
 	return r;
 }
 
 void dispatch_close(struct daemon *d)
 {
+	attach_close(d);
 	ipc_close(d->agent_door);
 	ipc_close(d->operator_door);
 	d->agent_door = d->operator_door = NULL;
@@ -55,7 +59,7 @@ void dispatch_close(struct daemon *d)
 
 int dispatch_fd(const struct daemon *d, int which)
 {
-	return ipc_fd(which ? d->operator_door : d->agent_door);
+	return which == 2 ? attach_fd(d) : ipc_fd(which ? d->operator_door : d->agent_door);
 }
 
 static void job_free(struct job *job)
@@ -93,8 +97,13 @@ static void show_and_free(struct job *job, struct buf *out)
 void dispatch_done(void *cookie, const struct answer *ans)
 {
 	struct buf out = BUF_MAX(MAX_REPLY);
+	mediate_done *const *other = cookie;
 	struct job *job = cookie;
 
+	if (*other) {
+		(*other)(cookie, ans);
+		return;
+	}
 	if (job->held && ans->no == REASON_OK) {
 		send_and_free(job, &job->answer);
 		return;
@@ -175,6 +184,8 @@ bool dispatch_serve(struct daemon *d, int which)
 	struct ipc *door = which ? d->operator_door : d->agent_door;
 	struct ipc_msg msg;
 
+	if (which == 2)
+		return attach_serve(d);
 	for (int i = 0; i < TAKE_AT_ONCE; i++) {
 		if (!ipc_receive(door, &msg))
 			return false;

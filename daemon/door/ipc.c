@@ -26,6 +26,7 @@ struct conn {
 	int fd;			/* -1: free */
 	uint32_t generation;	/* of the slot: a reply to a stream that is gone must not reach the next one */
 	uint64_t used;		/* door's counter at the last sign of life: the smallest is idle longest */
+	int64_t pid;		/* SO_PEERCRED */
 	uint32_t owed;		/* requests handed out and not answered */
 	bool greeted, ready;	/* hello seen; in the list of streams that may hold a whole frame */
 	bool want_write;
@@ -197,6 +198,8 @@ static void accept_all(struct ipc *door)
 {
 	for (int i = 0; i < 16; i++) {
 		int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct ucred who = { .pid = 0 };
+		socklen_t who_n = sizeof(who);
 		struct conn *c;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* until a stream closes: else the loop would spin */
@@ -208,7 +211,8 @@ static void accept_all(struct ipc *door)
 			(void)close(fd);
 			continue;
 		}
-		*c = (struct conn){ .fd = fd, .generation = c->generation + 1, .used = ++door->ticks };
+		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_n);
+		*c = (struct conn){ .fd = fd, .pid = who.pid, .generation = c->generation + 1, .used = ++door->ticks };
 		buf_init(&c->in, HELLO_N + FRAME_N + PAWL_MAX_WIRE + READ_AT_ONCE);
 		buf_init(&c->out, IPC_MAX_UNSENT);
 		buf_add(&c->out, hello_rep, HELLO_N);
@@ -314,7 +318,7 @@ static size_t header_length(const uint8_t *p, size_t n)
 static int take_frame(struct ipc *door, struct conn *c, struct ipc_msg *ret)
 {
 	const uint8_t *p = (const uint8_t *)c->in.p;
-	struct ipc_msg msg = { .slot = (uint32_t)(c - door->conn), .generation = c->generation };
+	struct ipc_msg msg = { .slot = (uint32_t)(c - door->conn), .generation = c->generation, .pid = c->pid };
 	uint64_t n;
 	size_t head;
 

@@ -7,6 +7,7 @@
 #include "daemon/door/wire.h"
 
 struct job {
+	mediate_done *done; /* first, NULL: what the spine's answers to others begin with (watched.c, attach_ops.c) */
 	struct daemon *d;
 	struct ipc *door;
 	struct ipc_msg msg;
@@ -36,4 +37,7 @@ void waited_text(struct job *job, const struct waiter *w, struct buf *out);
 #define JOB_PROMISES 11
 size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PROMISES]);
 void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key);
+struct reply_fact job_watch(const struct daemon *d); /* name: the tier, or "" */
+/* above: of the nearest session above, when it has none of its own. */
+void job_tree(const struct daemon *d, const struct session_state *who, bool above, struct reply_watch *ret);
 #endif

@@ -4,6 +4,31 @@
 #include <sodium.h>
 #include <unistd.h>
 
+struct reply_fact job_watch(const struct daemon *d)
+{
+	static const struct str words[] = { [WATCH_OFF] = { "off", 3 }, [WATCH_PARTIAL] = { "partial", 7 }, [WATCH_ON] = { "on", 2 } };
+	const struct watch_probes *p = d->watch_probes;
+	bool kernel = p && p->row[WP_TRACING].state == WATCH_ON && p->row[WP_CGROUP].state == WATCH_ON;
+
+	if (!p)
+		return (struct reply_fact){ STR(""), words[WATCH_OFF], STR("there is no watcher (--no-watch)") };
+	return (struct reply_fact){ { &p->tier, 1 }, words[kernel ? WATCH_ON : WATCH_PARTIAL], str_of(p->says) };
+}
+
+/* Enforcement outlives the daemon: what the kernel holds by itself, and only where its programs are pinned also without the watcher. What a policy
+ * needs and this machine lacks is said before anything runs, so that P11 holds. */
+static size_t watch_promises(const struct daemon *d, struct reply_fact *out, size_t n)
+{
+	const struct watch_probes *p = d->watch_probes;
+	struct reply_fact watch = job_watch(d);
+
+	if (!str_is(watch.state, "on"))
+		out[n++] = (struct reply_fact){ STR("P10"), STR("off"), watch.why };
+	else if (p->row[WP_PINS].state != WATCH_ON || p->row[WP_SAMPLER].state != WATCH_ON)
+		out[n++] = (struct reply_fact){ STR("P10"), STR("partial"), str_of(p->row[WP_PINS].state != WATCH_ON ? p->row[WP_PINS].why : p->row[WP_SAMPLER].why) };
+	return n;
+}
+
 size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PROMISES])
 {
 	const struct str same = STR("agents and operator share one uid: code that attacks pawld's own files is not held");
@@ -18,8 +43,22 @@ size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PRO
 		out[n++] = (struct reply_fact){ STR("P6"), STR("partial"), same };
 		out[n++] = (struct reply_fact){ STR("P7"), STR("partial"), same };
 	}
-	out[n++] = (struct reply_fact){ STR("P10"), STR("off"), STR("the kernel watch is not built yet") };
-	return n;
+	return watch_promises(d, out, n);
+}
+
+void job_tree(const struct daemon *d, const struct session_state *who, bool above, struct reply_watch *ret)
+{
+	struct watched_view v;
+
+	*ret = (struct reply_watch){ .session = 0 };
+	while (who && ret->tree.mode == TREE_NONE) {
+		ret->session = who->id;
+		ret->tree = state_tree(d->m.state, who->id);
+		who = above && who->parent ? state_session(d->m.state, who->parent) : NULL;
+	}
+	ret->has_now = watched_look(d->watched, ret->session, &v) && v.now.session != 0;
+	if (ret->has_now)
+		ret->now = v.now;
 }
 
 void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key)
@@ -34,7 +73,8 @@ int handle_status(struct job *job, struct buf *out)
 	const struct daemon *d = job->d;
 	const struct mediator *m = &d->m;
 	const struct session_state *who;
-	struct reply_fact promises[JOB_PROMISES], probes[DAEMON_PROBES];
+	struct reply_fact promises[JOB_PROMISES], probes[DAEMON_PROBES], watch = job_watch(d);
+	struct watched_totals trees;
 	struct buf key = BUF_MAX(512);
 	struct projector_status store;
 	char hex[65];
@@ -51,6 +91,16 @@ int handle_status(struct job *job, struct buf *out)
 	for (size_t i = 0; i < d->n_probes; i++)
 		probes[i] = (struct reply_fact){ str_of(d->probes[i].name), str_of(probe_state_name(d->probes[i].state)), str_of(d->probes[i].why) };
 	s.n_promises = job_promises(d, promises);
+	watched_count(d->watched, &trees);
+	s.watch_state = watch.state;
+	s.watch_why = watch.why;
+	s.tier[0] = watch.name.n ? watch.name.p[0] : '\0';
+	s.trees = trees.live;
+	s.trees_asked = trees.asked;
+	s.trees_over = trees.over;
+	s.trees_refused = trees.refused;
+	s.watch_lost = trees.lost;
+	s.watch_nonsense = trees.nonsense;
 	projector_status(d->projector, &store);
 	s.rows = store.rows;
 	s.snapshot = store.snapshot_at;
@@ -69,7 +119,8 @@ int handle_status(struct job *job, struct buf *out)
 int handle_session_list(struct job *job, struct buf *out)
 {
 	enum { MAX_ROWS = 1000 };
-	const struct mediator *m = &job->d->m;
+	const struct daemon *d = job->d;
+	const struct mediator *m = &d->m;
 	struct reply_session rows[MAX_ROWS];
 	const struct session_state *who;
 	uint64_t after = job->rq.after;
@@ -82,6 +133,7 @@ int handle_session_list(struct job *job, struct buf *out)
 						  .executions = who->executions, .reservations = who->open_reservations, .reviews = who->pending_cards };
 		rows[n].expires = who->end != SESSION_LIVE ? who->ended_ns : lv ? lv->lease_until : 0;
 		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
+		job_tree(d, who, false, &rows[n].watch);
 		n++;
 	}
 	reply_session_list(rows, n, state_session_after(m->state, after) != NULL, out);

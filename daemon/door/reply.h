@@ -70,6 +70,12 @@ struct reply_review {
 	int64_t expires; /* 0: null */
 	enum card_mode mode;
 };
+struct reply_watch { /* the processes of a session, or of one above it that it runs in */
+	uint64_t session; /* whose tree it is; 0: none ever was */
+	struct tree_state tree;
+	bool has_now;
+	struct watch_now now; /* as the watcher told it last */
+};
 struct reply_state {
 	uint64_t session;
 	struct str agent;
@@ -87,6 +93,7 @@ struct reply_state {
 	size_t n_denials;
 	const struct breaker_row *breakers;
 	size_t n_breakers;
+	const struct reply_watch *watch;
 };
 void reply_state(const struct reply_state *s, struct buf *out);
 
@@ -103,6 +110,9 @@ struct reply_status {
 	struct str rows_problem;
 	const struct reply_fact *probes, *promises;
 	size_t n_probes, n_promises;
+	struct str watch_state, watch_why;
+	char tier[2]; /* "" without a watcher */
+	uint64_t trees, trees_asked, trees_over, trees_refused, watch_lost, watch_nonsense;
 };
 void reply_status(const struct reply_status *s, struct buf *out);
 
@@ -112,6 +122,7 @@ struct reply_session {
 	int64_t opened, expires;
 	struct str ended;
 	int64_t decisions, executions, reservations, reviews;
+	struct reply_watch watch; /* its own */
 };
 void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct buf *out);
 

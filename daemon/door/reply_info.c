@@ -1,5 +1,6 @@
 /* daemon/door/reply_info.c - replies that tell how things are: hello, sessions, status. Owns nothing; pure. */
 #include "daemon/door/reply_part.h"
+#include "daemon/door/reply_watch.h"
 
 #include "daemon/log/entry.h"
 #include "policy/money.h"
@@ -156,6 +157,7 @@ void reply_state(const struct reply_state *s, struct buf *out)
 	buf_putc(out, ']');
 	state_denials(s->denials, s->n_denials, out);
 	state_breakers(s->breakers, s->n_breakers, out);
+	reply_tree(s->watch, out);
 	buf_putc(out, '}');
 }
 
@@ -200,6 +202,21 @@ static void status_store(const struct reply_status *s, struct buf *out)
 	buf_putc(out, '}');
 }
 
+static void status_watch(const struct reply_status *s, struct buf *out)
+{
+	open_object(out, "watch");
+	reply_key_text(out, "state", s->watch_state);
+	reply_key_text(out, "why", s->watch_why);
+	reply_key_text(out, "tier", str_of(s->tier));
+	count(out, "trees", s->trees);
+	count(out, "asked", s->trees_asked);
+	count(out, "over", s->trees_over);
+	count(out, "refused", s->trees_refused);
+	count(out, "lost", s->watch_lost);
+	count(out, "nonsense", s->watch_nonsense);
+	buf_putc(out, '}');
+}
+
 void reply_status(const struct reply_status *s, struct buf *out)
 {
 	reply_head(OP_STATUS, out);
@@ -227,6 +244,7 @@ void reply_status(const struct reply_status *s, struct buf *out)
 	count(out, "live", s->live);
 	count(out, "kept", s->kept);
 	buf_putc(out, '}');
+	status_watch(s, out);
 	status_store(s, out);
 	status_counters(s, out);
 	facts(out, "probes", s->probes, s->n_probes);
@@ -250,6 +268,7 @@ void reply_session_list(const struct reply_session *rows, size_t n, bool more, s
 		reply_key_int(out, "executions", rows[i].executions);
 		reply_key_int(out, "reservations", rows[i].reservations);
 		reply_key_int(out, "reviews", rows[i].reviews);
+		reply_tree(&rows[i].watch, out);
 		buf_putc(out, '}');
 	}
 	buf_puts(out, more ? "],\"more\":true}" : "],\"more\":false}");

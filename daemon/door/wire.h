@@ -6,7 +6,7 @@
 #include "daemon/base/json.h"
 #include "pawl/entry.h"
 
-enum wire_door { DOOR_AGENT, DOOR_OPERATOR };
+enum wire_door { DOOR_AGENT, DOOR_OPERATOR, DOOR_WATCH };
 enum wire_op {
 	OP_NONE,
 	OP_HELLO,
@@ -28,6 +28,10 @@ enum wire_op {
 	OP_SESSION_ABORT,
 	OP_BREAKER_RESET,
 	OP_POLICY_RELOAD, /* operator, signed: wire_op_signed() */
+	OP_RUN,
+	OP_ATTACH,
+	OP_EXITED,
+	OP_REJOIN, /* watch; all but run say session and token */
 	OP_COUNT
 };
 const char *wire_op_name(enum wire_op op); /* "decide" …; NULL for OP_NONE */
@@ -75,6 +79,8 @@ struct request { /* owns doc; all text is borrowed from it */
 	struct request_settle settle;
 	struct request_open open;
 	struct request_operator by;
+	bool allow_degraded; /* run */
+	int64_t status;	     /* exited */
 	uint64_t review; /* claim, review.wait, review.show, review.resolve */
 	int64_t wait_ns;
 	uint64_t after;     /* session.list, review.list: sequence of a session or card, 0 = from the start */

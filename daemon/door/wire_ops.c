@@ -170,6 +170,27 @@ static const struct wire_field reset_rows[] = {
 };
 static const struct wire_field reload_rows[] = { SIGNED, BECAUSE };
 
+/* ---- watch door ---- */
+static const struct wire_field run_limits[] = {
+	{ ROW("money", MONEY, MAY), R(open.limit[UNIT_MONEY]), FLAG(open.has_limit[UNIT_MONEY]) },
+	{ ROW("tokens", INT, MAY), R(open.limit[UNIT_TOKENS]), FLAG(open.has_limit[UNIT_TOKENS]), .max = WIRE_MAX_INT },
+	{ ROW("calls", INT, MAY), R(open.limit[UNIT_CALLS]), FLAG(open.has_limit[UNIT_CALLS]), .max = WIRE_MAX_INT },
+	{ ROW("time", SPAN, MAY), R(open.limit[UNIT_TIME]), FLAG(open.has_limit[UNIT_TIME]), .max = INT64_MAX },
+};
+static const struct wire_field run_rows[] = {
+	HEAD,
+	{ ROW("agent", TEXT, NEED), R(open.agent), NO_FLAG, .max = PAWL_MAX_ID },
+	{ ROW("root", PATH, MAY), R(open.root), NO_FLAG, .max = 4096 },
+	{ ROW("labels", LABELS, MAY), R(open.labels), NO_FLAG, .max = PAWL_MAX_LABELS },
+	{ ROW("limits", OBJECT, MAY), NO_FLAG, ROWS(run_limits) },
+	{ ROW("allow_degraded", BOOL, MAY), R(allow_degraded), NO_FLAG },
+};
+static const struct wire_field exited_rows[] = {
+	HEAD,
+	WHO,
+	{ ROW("status", INT, NEED), R(status), NO_FLAG, .max = 65535 },
+};
+
 #define OP(text, op, door, list)                                           \
 	{                                                                  \
 		{ text, sizeof(text) - 1 }, op, door, list, PAWL_LEN(list) \
@@ -194,5 +215,9 @@ const struct wire_op_def wire_ops[] = {
 	OP("session.abort", OP_SESSION_ABORT, DOOR_OPERATOR, abort_rows),
 	OP("breaker.reset", OP_BREAKER_RESET, DOOR_OPERATOR, reset_rows),
 	OP("policy.reload", OP_POLICY_RELOAD, DOOR_OPERATOR, reload_rows),
+	OP("run", OP_RUN, DOOR_WATCH, run_rows),
+	OP("attach", OP_ATTACH, DOOR_WATCH, who_rows),
+	OP("exited", OP_EXITED, DOOR_WATCH, exited_rows),
+	OP("rejoin", OP_REJOIN, DOOR_WATCH, who_rows),
 };
 const size_t wire_n_ops = PAWL_LEN(wire_ops);

@@ -42,5 +42,7 @@ const char *call_kind_name(enum call_kind k);
 const char *stick_name(enum stick s); /* NULL for STICK_NEVER */
 const char *breaker_mode_name(enum breaker_mode m);
 const char *resolve_action_name(enum resolve_action a);
+const char *watched_hold_name(enum watched_hold h);
+const char *watched_action_name(enum watched_action a);
 struct str unit_text(enum unit unit, struct str currency); /* the currency, "calls", "tokens" or "s" */
 #endif

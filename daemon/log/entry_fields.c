@@ -1,5 +1,5 @@
 /* daemon/log/entry_fields.c - the rows: every field of every kind, sorted by name; those of entries about pawld itself are in
- * entry_fields_daemon.c. docs/audit-format.md tells the same in words; the enums' words are in entry_names.c. Owns constant tables only. */
+ * entry_fields_daemon.c, those of the watch in entry_fields_watch.c. docs/audit-format.md tells the same in words; the enums' words are in entry_names.c. Owns constant tables only. */
 #include "daemon/log/entry_rows.h"
 
 _Static_assert(sizeof(struct entry) < UINT16_MAX, "offsets have 16 bits");
@@ -31,8 +31,9 @@ static const struct field open_rows[] = {
 static const struct field time_item = { FIELD("", TIME, ALWAYS, 0) };
 #define B(member) offsetof(struct breaker_row, member)
 #define TIMES(n) { .item = &time_item, .size = sizeof(int64_t), .max = PAWL_MAX_STREAK, .count = (n), .count32 = true, .in_place = true }
-static const struct list denies_list = TIMES(B(n_denies)), fails_list = TIMES(B(n_fails));
-static const struct field breaker_rows[] = {
+static const struct list breaches_list = TIMES(B(n_breaches)), denies_list = TIMES(B(n_denies)), fails_list = TIMES(B(n_fails));
+const struct field entry_breaker_rows[] = {
+	{ FIELD("breaches", LIST, WHEN_SET, B(breaches)), .more = &breaches_list },
 	{ FIELD("denies", LIST, WHEN_SET, B(denies)), .more = &denies_list },
 	{ FIELD("fails", LIST, WHEN_SET, B(fails)), .more = &fails_list },
 	{ FIELD("generation", INT, ALWAYS, B(generation)) },
@@ -47,15 +48,7 @@ static const struct field breaker_rows[] = {
 	{ FIELD("until", TIME, WHEN_SET, B(until)) },
 	{ FIELD("would", BOOL, WHEN_SET, B(would)) },
 };
-/* o: the body that they are in */
-#define BREAKERS(o)                                                                                             \
-	{                                                                                                       \
-		FIELD("breakers", LIST, WHEN_SET, E(o.breakers)), .more = &(const struct list)                  \
-		{                                                                                               \
-			.fields = { breaker_rows, PAWL_LEN(breaker_rows) }, .size = sizeof(struct breaker_row), \
-			.max = PAWL_MAX_BREAKERS, .count = E(o.n_breakers), .block = 1                          \
-		}                                                                                               \
-	}
+_Static_assert(PAWL_LEN(entry_breaker_rows) == BREAKER_ROWS, "entry_rows.h counts them");
 
 static const struct field abort_rows[] = {
 	{ FIELD("action", NAME, ALWAYS, E(session.action)), .more = &entry_action_names },
@@ -329,7 +322,7 @@ static const struct field card_close_rows[] = {
 	ENDS_WALL,
 };
 static const struct field reset_rows[] = {
-	{ FIELD("breaker", OBJECT, ALWAYS, E(breaker.row)), .more = FIELDS(breaker_rows) },
+	{ FIELD("breaker", OBJECT, ALWAYS, E(breaker.row)), .more = FIELDS(entry_breaker_rows) },
 	{ FIELD("key", TEXT, ALWAYS, E(breaker.key)) },
 	ENDS_KIND, ENDS_NOW,
 	{ FIELD("operator", TEXT, ALWAYS, E(breaker.operator)) },
@@ -342,6 +335,10 @@ static const struct field reset_rows[] = {
 #define SHAPE(rows, kind, sub, mark)            \
 	{                                       \
 		FIELDS(rows), kind, sub, mark   \
+	}
+#define WATCH_SHAPE(action, word)                                                                  \
+	{                                                                                          \
+		&entry_watch_fields[action], ENTRY_WATCH, action, "\"action\":\"" word "\""      \
 	}
 const struct shape entry_shapes[] = {
 	SHAPE(decision_rows, ENTRY_DECISION, 0, NULL), /* the most frequent first */
@@ -366,6 +363,13 @@ const struct shape entry_shapes[] = {
 	{ &entry_start_fields, ENTRY_START, 0, NULL },
 	{ &entry_stop_fields, ENTRY_STOP, 0, NULL },
 	{ &entry_snapshot_fields, ENTRY_SNAPSHOT, 0, NULL },
+	WATCH_SHAPE(WATCHED_EXECS, "execs"),
+	WATCH_SHAPE(WATCHED_ATTACH, "attach"),
+	WATCH_SHAPE(WATCHED_KILL, "kill"),
+	WATCH_SHAPE(WATCHED_BREACH, "breach"),
+	WATCH_SHAPE(WATCHED_LOST, "lost"),
+	WATCH_SHAPE(WATCHED_LEFT, "left"),
+	WATCH_SHAPE(WATCHED_END, "end"),
 };
 _Static_assert(PAWL_LEN(decision_rows) <= 64 && PAWL_LEN(late_rows) <= 64, "the reader has a bit a row");
 const size_t entry_n_shapes = PAWL_LEN(entry_shapes);
@@ -375,6 +379,7 @@ const struct shape *entry_shape_of(const struct entry *e)
 	unsigned sub = e->kind == ENTRY_SESSION   ? e->session.action
 		       : e->kind == ENTRY_LOSS    ? e->loss.what
 		       : e->kind == ENTRY_RESOLVE ? e->resolve.action
+		       : e->kind == ENTRY_WATCH   ? e->watch.action
 						  : 0;
 
 	for (size_t i = 0; i < entry_n_shapes; i++)

@@ -69,6 +69,7 @@ extern const struct names entry_kind_names, entry_action_names, entry_call_kind_
 extern const struct names entry_reach_names; /* a breaker's scopes: one more, for all */
 extern const struct names entry_what_names, entry_verdict_names, entry_outcome_names, entry_stick_names;
 extern const struct names entry_mode_names, entry_answer_names, entry_reason_names;
+extern const struct names entry_watched_names, entry_hold_names, entry_why_names;
 
 /* One layout of an entry: a kind, and for three kinds what `action` or `what` says. */
 struct shape {

@@ -26,6 +26,20 @@
 		FIELD("wall", TIME, ALWAYS, E(wall)) \
 	}
 
+/* ---- breakers, in whatever changes them; entry_fields.c has the rows. o: the body that they are in ---- */
+extern const struct field entry_breaker_rows[];
+#define BREAKER_ROWS 14
+#define BREAKERS(o)                                                                                         \
+	{                                                                                                   \
+		FIELD("breakers", LIST, WHEN_SET, E(o.breakers)), .more = &(const struct list)              \
+		{                                                                                           \
+			.fields = { entry_breaker_rows, BREAKER_ROWS }, .size = sizeof(struct breaker_row), \
+			.max = PAWL_MAX_BREAKERS, .count = E(o.n_breakers), .block = 1                      \
+		}                                                                                           \
+	}
+
+/* entry_fields_watch.c, by action */
+extern const struct fields entry_watch_fields[WATCHED_ACTION_COUNT];
 /* entry_fields_daemon.c */
 extern const struct fields entry_start_fields, entry_stop_fields, entry_policy_fields, entry_key_fields, entry_throttle_fields, entry_snapshot_fields;
 

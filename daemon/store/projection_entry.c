@@ -335,6 +335,7 @@ static int write_breaker(struct projection *p, const struct entry *e, const stru
 	put_id(&u, b->probe == UINT64_MAX ? e->seq : b->probe);
 	put_int(&u, b->n_fails);
 	put_int(&u, b->n_denies);
+	put_int(&u, b->n_breaches);
 	put_u64(&u, e->seq);
 	put_int(&u, e->now);
 	put_int(&u, empty);
@@ -344,7 +345,7 @@ static int write_breaker(struct projection *p, const struct entry *e, const stru
 /* As the state keeps and drops them: one that binds voids what shadow mode had made of it, and is its beginning. */
 static int put_breaker(struct projection *p, const struct entry *e, const struct breaker_row *b, struct pawl_error *err)
 {
-	bool empty = b->mode == BREAKER_CLOSED && !b->generation && !b->until && !b->n_fails && !b->n_denies;
+	bool empty = b->mode == BREAKER_CLOSED && !b->generation && !b->until && !b->n_fails && !b->n_denies && !b->n_breaches;
 	int r = b->would ? 0 : drop_breaker(p, b, true, err);
 
 	if (r == 0 && empty)
@@ -374,6 +375,58 @@ static int take_throttle(struct projection *p, const struct entry *e, struct paw
 	put_text(&u, e->throttle.agent);
 	put_id(&u, e->throttle.session);
 	put_int(&u, e->throttle.count);
+	return put_end(&u, err);
+}
+
+/* ---- the watch ---- */
+
+/* What was started, or whom it ended: names and how often, or numbers. */
+static void put_programs(struct put *u, const struct entry_watch *w)
+{
+	struct buf *text = &u->p->text;
+
+	buf_reset(text);
+	buf_putc(text, '[');
+	for (size_t i = 0; i < w->n_programs; i++) {
+		buf_puts(text, i ? ",{\"path\":" : "{\"path\":");
+		buf_text(text, w->programs[i].path);
+		buf_puts(text, ",\"count\":");
+		buf_i64(text, w->programs[i].count);
+		buf_putc(text, '}');
+	}
+	for (size_t i = 0; i < w->n_dead; i++) {
+		buf_puts(text, i ? ",{\"comm\":" : "{\"comm\":");
+		buf_text(text, w->dead[i].comm);
+		buf_puts(text, ",\"pid\":");
+		buf_i64(text, w->dead[i].pid);
+		buf_putc(text, '}');
+	}
+	buf_putc(text, ']');
+	put_json(u, text);
+}
+
+static int take_watch(struct projection *p, const struct entry *e, struct pawl_error *err)
+{
+	const struct entry_watch *w = &e->watch;
+	bool end = w->action == WATCHED_END, counts = w->action == WATCHED_EXECS || w->action == WATCHED_KILL || w->action == WATCHED_LEFT;
+	bool measured = w->action == WATCHED_BREACH || (end && w->has_measured);
+	bool one = w->action == WATCHED_ATTACH || w->action == WATCHED_BREACH || w->action == WATCHED_LEFT;
+	struct put u = put_begin(p, SQL_WATCH);
+
+	put_u64(&u, e->seq);
+	put_int(&u, e->now);
+	put_u64(&u, w->session);
+	put_word(&u, watched_action_name(w->action));
+	put_word(&u, w->action == WATCHED_KILL || w->action == WATCHED_BREACH || end ? watch_why_name(w->why) : NULL);
+	put_int(&u, w->log_only);
+	put_opt(&u, one && w->pid, w->pid);
+	put_programs(&u, w);
+	put_opt(&u, counts || end || w->action == WATCHED_LOST, counts ? w->total : end ? w->killed : w->events);
+	put_opt(&u, measured, w->measured);
+	put_opt(&u, measured, w->limit);
+	put_opt(&u, end, w->peak);
+	put_opt(&u, end, w->cpu_ns);
+	put_opt(&u, end, w->memory_peak);
 	return put_end(&u, err);
 }
 
@@ -415,6 +468,8 @@ static int take(struct projection *p, const struct entry *e, struct pawl_error *
 		return take_loss(p, e, err);
 	case ENTRY_SNAPSHOT:
 		return take_snapshot(p, e, err);
+	case ENTRY_WATCH:
+		return take_watch(p, e, err);
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:
 		break;

@@ -8,14 +8,14 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 #define PROJECTION_ID	  0x7061776a /* "pawj", the header's application_id */
-#define PROJECTION_SCHEMA 2	     /* its user_version */
+#define PROJECTION_SCHEMA 3	     /* its user_version */
 
 #define PROJECTION_STATEMENTS(X)                                                                                                       \
 	X(APPLIED) X(RUN) X(RUN_STOP) X(POLICY) X(BUDGETS_CLEAR) X(BUDGET) X(SESSION) X(END_CALLS) X(END_REVIEWS) X(END_BREAKERS)      \
 	X(END_LEDGERS) X(END_SESSIONS) X(DECISION) X(DENIAL) X(REVIEW) X(REVIEW_JOIN) X(REVIEW_SPEND) X(REVIEW_END) X(REVIEW_ANSWER) X(REVIEW_TIMEOUT) \
 	X(REVIEW_WAITER) X(SETTLEMENT) X(CALL_SETTLE) X(CALL_LATE) X(CALL_EXPIRE) X(ANSWER) X(GRANT) X(BREAKER) X(BREAKER_DROP)        \
 	X(END_WOULD_DENIALS) X(END_WOULD_BREAKERS)                                                                                     \
-	X(THROTTLE) X(LOSS) X(LEDGER) X(LEDGERS_CLEAR) X(SNAPSHOT_TRIM) X(SNAPSHOT_TRIM_PARTS) X(SNAPSHOT) X(SNAPSHOT_PART) \
+	X(THROTTLE) X(LOSS) X(WATCH) X(LEDGER) X(LEDGERS_CLEAR) X(SNAPSHOT_TRIM) X(SNAPSHOT_TRIM_PARTS) X(SNAPSHOT) X(SNAPSHOT_PART) \
 	X(SNAPSHOT_LOGGED)
 enum projection_sql {
 #define X(name) SQL_##name,

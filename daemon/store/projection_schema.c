@@ -46,7 +46,7 @@
 	"now_ns INTEGER NOT NULL,would INTEGER NOT NULL,PRIMARY KEY(how,owner,tool,rule))STRICT,WITHOUT ROWID;"                              \
 	"CREATE TABLE breaker(breaker TEXT NOT NULL,scope TEXT NOT NULL,session INTEGER NOT NULL,owner TEXT NOT NULL,tool TEXT NOT NULL,"   \
 	"state TEXT NOT NULL,sticky INTEGER NOT NULL,generation INTEGER NOT NULL,until_ns INTEGER,probe INTEGER,fails INTEGER NOT NULL,"    \
-	"denies INTEGER NOT NULL,entry INTEGER NOT NULL,now_ns INTEGER NOT NULL,would INTEGER NOT NULL,"                                    \
+	"denies INTEGER NOT NULL,breaches INTEGER NOT NULL,entry INTEGER NOT NULL,now_ns INTEGER NOT NULL,would INTEGER NOT NULL,"                                  \
 	"PRIMARY KEY(breaker,scope,session,owner,tool,would))STRICT,WITHOUT ROWID;"                                                         \
 	"CREATE INDEX breaker_session ON breaker(session)WHERE session>0;" /* the end of a session */                                       \
 	"CREATE TABLE ledger(budget TEXT NOT NULL,unit TEXT NOT NULL,scope TEXT NOT NULL,session INTEGER NOT NULL,owner TEXT NOT NULL,"     \
@@ -56,7 +56,11 @@
 	"CREATE TABLE throttle(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,agent TEXT NOT NULL,session INTEGER,"                      \
 	"turned_away INTEGER NOT NULL)STRICT;"                                                                                              \
 	"CREATE TABLE loss(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,what TEXT NOT NULL,session INTEGER,decision INTEGER,"          \
-	"bytes INTEGER)STRICT;"
+	"bytes INTEGER)STRICT;"                                                                                                             \
+	"CREATE TABLE watch(entry INTEGER PRIMARY KEY,now_ns INTEGER NOT NULL,session INTEGER NOT NULL,action TEXT NOT NULL,why TEXT,"      \
+	"log_only INTEGER NOT NULL,pid INTEGER,programs TEXT NOT NULL,total INTEGER,measured INTEGER,ceiling INTEGER,peak INTEGER,"         \
+	"cpu_ns INTEGER,memory_peak INTEGER)STRICT;"                                                                                        \
+	"CREATE INDEX watch_session ON watch(session);" /* what a session ran */
 
 /* ---- views ---- */
 
@@ -99,7 +103,7 @@
 	"'s_'||g.session AS session,g.owner,g.tool," AMOUNT("g.unit", "g.amount") "AS amount FROM budget_grant g LEFT JOIN answer a USING(entry);" \
 	"CREATE VIEW denials AS SELECT how,owner,tool,rule,would,'d_'||decision AS decision," UTC("now_ns") "AS now FROM denial;"            \
 	"CREATE VIEW breakers AS SELECT breaker,scope,iif(session>0,'s_'||session,owner)AS owner,tool,would,state,sticky,generation,"        \
-	UTC("until_ns") "AS until,'d_'||probe AS probe,fails,denies,entry," UTC("now_ns") "AS now FROM breaker;"                            \
+	UTC("until_ns") "AS until,'d_'||probe AS probe,fails,denies,breaches,entry," UTC("now_ns") "AS now FROM breaker;"                            \
 	"CREATE VIEW ledgers AS SELECT l.budget,l.unit,l.scope,iif(l.session>0,'s_'||l.session,l.owner)AS owner,l.tool,"                     \
 	AMOUNT("l.unit", "l.spent") "AS spent," AMOUNT("l.unit", "l.reserved") "AS reserved," AMOUNT("l.unit", "l.granted") "AS granted,"   \
 	AMOUNT("l.unit", "b.amount") "AS 'limit'," UTC("l.window_end_ns") "AS reset_at "                                                    \
@@ -110,6 +114,9 @@
 	"CREATE VIEW runs AS SELECT run," UTC("started_ns") "AS started,version,mode," UTC("stopped_ns") "AS stopped,why FROM run;"          \
 	"CREATE VIEW losses AS SELECT entry," UTC("now_ns") "AS now,what,'s_'||session AS session,'d_'||decision AS decision,bytes FROM loss;" \
 	"CREATE VIEW throttles AS SELECT entry," UTC("now_ns") "AS now,agent,'s_'||session AS session,turned_away FROM throttle;"            \
+	"CREATE VIEW watched AS SELECT w.entry," UTC("w.now_ns") "AS now,'s_'||w.session AS session,s.agent,w.action,w.why,w.log_only,w.pid,"    \
+	"w.programs,w.total,w.measured,w.ceiling AS 'limit',w.peak AS processes," DEC("w.cpu_ns") "AS cpu,w.memory_peak AS memory "           \
+	"FROM watch w LEFT JOIN session s USING(session);"                                                                                  \
 	"CREATE VIEW denials_by_rule AS SELECT code,rule,count(*)AS denials,count(DISTINCT session)AS sessions," UTC("max(now_ns)")          \
 	"AS newest FROM decision WHERE verdict='deny' GROUP BY code,rule ORDER BY denials DESC;"                                            \
 	"CREATE VIEW would_by_rule AS SELECT(SELECT hash FROM policy_change WHERE entry<d.decision AND how<>'refused' "                     \
@@ -169,15 +176,16 @@ const char *const projection_sql[SQL_COUNT] = {
 			    "charged_tokens=reserved_tokens WHERE decision=?1",
 	[SQL_ANSWER] = "INSERT INTO answer VALUES(?,?,?,?,?,?,?,?,?)",
 	[SQL_GRANT] = "INSERT INTO budget_grant VALUES(?,?,?,?,?,?,?,?,?,?)",
-	/* ?16: it says no more than no row would; kept all the same in shadow mode beside one that binds and says more */
-	[SQL_BREAKER] = "INSERT OR REPLACE INTO breaker SELECT ?1,?2,?3,?4,?5,?7,?8,?9,?10,?11,?12,?13,?14,?15,?6 "
-			"WHERE(?3=0 OR EXISTS(SELECT 1 FROM session WHERE session=?3 AND ended IS NULL))AND(?16=0 OR EXISTS(SELECT 1 FROM breaker "
+	/* ?17: it says no more than no row would; kept all the same in shadow mode beside one that binds and says more */
+	[SQL_BREAKER] = "INSERT OR REPLACE INTO breaker SELECT ?1,?2,?3,?4,?5,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?6 "
+			"WHERE(?3=0 OR EXISTS(SELECT 1 FROM session WHERE session=?3 AND ended IS NULL))AND(?17=0 OR EXISTS(SELECT 1 FROM breaker "
 			"WHERE breaker=?1 AND scope=?2 AND session=?3 AND owner=?4 AND tool=?5 AND would<>?6))",
 	[SQL_BREAKER_DROP] = "DELETE FROM breaker WHERE breaker=?1 AND scope=?2 AND session=?3 AND owner=?4 AND tool=?5 AND would=?6",
 	[SQL_END_WOULD_DENIALS] = "DELETE FROM denial WHERE would",
 	[SQL_END_WOULD_BREAKERS] = "DELETE FROM breaker WHERE would",
 	[SQL_THROTTLE] = "INSERT INTO throttle VALUES(?,?,?,?,?)",
 	[SQL_LOSS] = "INSERT INTO loss VALUES(?,?,?,?,?,?)",
+	[SQL_WATCH] = "INSERT INTO watch VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[SQL_LEDGER] = "INSERT OR REPLACE INTO ledger VALUES(?,?,?,?,?,?,?,?,?,?)",
 	[SQL_LEDGERS_CLEAR] = "DELETE FROM ledger",
 	[SQL_SNAPSHOT_TRIM_PARTS] = "DELETE FROM snapshot_part WHERE at=?1 OR at IS NOT(SELECT max(at)FROM snapshot WHERE entry IS NOT NULL)",

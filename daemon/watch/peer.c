@@ -72,7 +72,7 @@ int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, s
 	struct peer_header h;
 	struct iovec iov[2] = { { &h, sizeof(h) }, { payload, size } };
 	union control c;
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = size ? 2 : 1, .msg_control = c.bytes, .msg_controllen = sizeof(c.bytes) };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = size ? 2 : 1, .msg_control = c.bytes, .msg_controllen = CMSG_LEN(sizeof(int)) }; /* not CMSG_SPACE(): a second one would fit its padding */
 	ssize_t n;
 	int got;
 	bool one;

@@ -21,6 +21,7 @@ enum entry_kind {
 	ENTRY_THROTTLE, /* one summary a second */
 	ENTRY_LOSS,	/* expired reservation, late settlement, torn tail cut */
 	ENTRY_SNAPSHOT, /* the whole state after some entry is kept in bytes with this digest: a start may go on from there */
+	ENTRY_WATCH,	/* what the kernel saw of a session's tree of processes, and what was done about it */
 	ENTRY_KIND_COUNT
 };
 
@@ -231,6 +232,71 @@ struct entry_snapshot {
 	uint8_t sha256[32]; /* over them: state_digest() */
 };
 
+/* The words of policies and people for the HOLD_ bits, in their order. */
+enum watched_hold { WATCHED_DENY_EXEC, WATCHED_PROCESSES, WATCHED_FORK_RATE, WATCHED_EXEC_RATE, WATCHED_CPU, WATCHED_MEMORY, WATCHED_WALL, WATCHED_WRITES,
+		    WATCHED_EVENTS, WATCHED_HOLD_COUNT };
+_Static_assert(HOLD_EVENTS == 1u << WATCHED_EVENTS && HOLD_EXEC == 1u << WATCHED_DENY_EXEC, "a bit each");
+struct watched_limits { /* struct watch_limits as entries have it; 0: none */
+	int64_t processes, fork_rate, exec_rate, cpu_ns, memory, wall_ns;
+};
+#define PAWL_MAX_PROGRAMS 32 /* that one entry names; the rest are counted */
+struct watched_program { /* starts of one program with the same arguments */
+	struct str path;     /* as the caller typed it: for people, never compared */
+	bool path_cut;
+	uint64_t dev, ino;   /* what it is; dev as the kernel has it */
+	int64_t pid;	     /* of the first start */
+	struct str comm;     /* of a kill: the name that the process had */
+	int64_t count;
+	bool has_argv;
+	uint8_t argv_mac[32]; /* HMAC-SHA-256 with this entry's own salt, over the arguments as the kernel saw them, NUL between them */
+};
+struct watched_dead { /* ended with its tree */
+	int64_t pid;
+	struct str comm;
+};
+enum watched_action {
+	WATCHED_ATTACH, /* from here on the tree is watched */
+	WATCHED_EXECS,	/* programs started, at most one entry a second */
+	WATCHED_KILL,	/* processes killed one by one, or in shadow mode let live */
+	WATCHED_BREACH, /* a limit: all of it is being killed */
+	WATCHED_LOST,	/* events that nobody will ever see */
+	WATCHED_LEFT,	/* moved out of its cgroup from outside; it is still the tree's */
+	WATCHED_END,	/* nobody of it lives */
+	WATCHED_ACTION_COUNT
+};
+struct entry_watch {
+	enum watched_action action;
+	uint64_t session;
+	enum watch_why why; /* kill, breach, end */
+	bool log_only;	    /* attach, kill, breach: shadow mode, nothing is killed */
+	int64_t pid;	    /* attach: the tree's first process; breach, left: who did it */
+	struct str comm;    /* breach, left: its name */
+	/* attach */
+	int64_t uid, start_ns; /* start_ns: since boot; names the process together with pid */
+	bool run;	       /* by `pawl run`: it ends with its first process, and is ended when its session ends */
+	struct str tier;       /* "A" … "D" */
+	struct str message;    /* what holds only in part; STR_NONE: nothing */
+	enum watched_hold held[WATCHED_HOLD_COUNT]; /* in their order */
+	size_t n_held;
+	struct watched_limits limits;
+	/* execs, kill */
+	const struct watched_program *programs;
+	size_t n_programs;
+	int64_t unlisted, total; /* starts or kills of no row above; all of them */
+	/* breach, end */
+	bool has_measured;
+	int64_t measured, limit; /* in the limit's own unit: a count, bytes, nanoseconds */
+	/* lost */
+	int64_t events;
+	/* end */
+	int64_t peak, forks, execs, cpu_ns, memory_peak, wall_ns, lost;
+	int64_t killed;			/* by us, when it was ended */
+	const struct watched_dead *dead; /* of them those that are named, at most PAWL_MAX_ENDED */
+	size_t n_dead;
+	const struct breaker_row *breakers; /* kill, breach, lost: as they are after this entry */
+	size_t n_breakers;
+};
+
 struct entry {
 	enum entry_kind kind;
 	uint64_t seq;
@@ -249,6 +315,7 @@ struct entry {
 		struct entry_throttle throttle;
 		struct entry_loss loss;
 		struct entry_snapshot snapshot;
+		struct entry_watch watch;
 	};
 };
 

@@ -97,6 +97,7 @@ struct breaker {
 	bool has_match;
 	uint8_t match[16];	   /* as a budget's */
 	int64_t failures, denials; /* 0 = does not count them; <= PAWL_MAX_STREAK */
+	int64_t breaches;	   /* the same, of the watch: kills, broken limits, lost events of a session in its scope */
 	int64_t within_ns, cool_down_ns;
 	bool sticky;		   /* stays open until an operator resets it */
 };
@@ -139,7 +140,7 @@ struct watch_policy {
 	struct str *writes_under; /* absolute, or relative to the session's root; NUL-terminated */
 	size_t n_writes_under;
 };
-/* HOLD_ bits (pawl/watch.h) that it needs. */
+/* HOLD_ bits (pawl/watch.h) that it needs. `exec: log` needs none: what the machine cannot record it says, and goes on. */
 uint32_t watch_policy_needs(const struct watch_policy *w);
 
 /* `log`: what is kept of arguments beside their digests, in the private store, never in an entry. */
@@ -199,6 +200,8 @@ PAWL_MUST_USE int policy_load(struct str text, const char *file, struct policy *
 struct policy_files {
 	int (*read)(void *arg, const char *path, char **ret, size_t *ret_n, struct pawl_error *err);
 	void *arg;
+	/* Does folder (absolute) hold the policy's own file, as named or as resolved? 1 yes, 0 no, negative: cannot tell. NULL: not asked. */
+	int (*holds)(void *arg, const char *folder, const char *file, struct pawl_error *err);
 };
 PAWL_MUST_USE int policy_load_with(struct str text, const char *file, const struct policy_files *files, struct policy **ret,
 				   struct policy_report *rep, struct pawl_error *err);
@@ -344,8 +347,8 @@ struct breaker_row {
 	int64_t generation;	    /* goes up when it opens; results of an older one are ignored */
 	int64_t until;		    /* open: when a probe may go */
 	uint64_t probe;		    /* half open: the decision that is the probe, UINT64_MAX = this entry's own */
-	int64_t fails[PAWL_MAX_STREAK], denies[PAWL_MAX_STREAK]; /* log times of the row, oldest first */
-	uint32_t n_fails, n_denies;
+	int64_t fails[PAWL_MAX_STREAK], denies[PAWL_MAX_STREAK], breaches[PAWL_MAX_STREAK]; /* log times of the row, oldest first */
+	uint32_t n_fails, n_denies, n_breaches;
 };
 
 struct judgement {

@@ -34,6 +34,16 @@ typedef int state_source(void *arg, void *p, size_t max, size_t *ret_n, struct p
 PAWL_MUST_USE int state_write(const struct state *st, state_sink *sink, void *arg, struct pawl_error *err);
 PAWL_MUST_USE int state_read(state_source *source, void *arg, struct state **ret, struct pawl_error *err);
 
+/* What the log says of the processes that a session runs under watch; docs/watch.md. */
+enum tree_mode { TREE_NONE, TREE_LIVE, TREE_ENDED, TREE_MODE_COUNT };
+struct tree_state {
+	enum tree_mode mode;
+	bool run;	     /* by `pawl run`: its processes may be ended when the session ends */
+	uint32_t held;	     /* HOLD_ bits */
+	int64_t execs, kills, lost; /* programs started and processes killed, as entries have told them; events lost */
+	enum watch_why why;  /* of the last limit that was broken, else why it ended */
+	int64_t measured, limit;
+};
 enum session_end { SESSION_LIVE, SESSION_ENDED_CLOSE, SESSION_ENDED_STALE, SESSION_ENDED_ABORT };
 struct session_state {
 	uint64_t id, parent, root;
@@ -50,6 +60,10 @@ struct session_state {
 /* Ended sessions stay for PAWL_SESSION_LINGER_NS of log time, so that a late settle finds them; then any entry drops them. */
 #define PAWL_SESSION_LINGER_NS (3600 * NS_PER_SEC)
 const struct session_state *state_session(const struct state *st, uint64_t id);
+/* TREE_NONE: no session of this id, or it was never watched. */
+struct tree_state state_tree(const struct state *st, uint64_t session);
+/* It runs in a tree that is watched: its own, or that of a session above it. */
+bool state_watched(const struct state *st, const struct session_state *who);
 /* In order of id; start with after = 0. NULL at the end. */
 const struct session_state *state_session_after(const struct state *st, uint64_t after);
 

@@ -135,6 +135,23 @@ static inline void reset(struct world *w, const struct step *s)
 	fail_msg("%s, step %zu: no breaker %s", w->script->name, w->step, s->rule);
 }
 
+static inline void watched(struct world *w, enum watched_action action)
+{
+	static const struct watched_program one = { .path = { "/bin/nc", 7 }, .pid = 9, .count = 1 };
+	struct breaker_row rows[PAWL_MAX_BREAKERS];
+	struct entry e = blank(w, ENTRY_WATCH);
+
+	e.watch = (struct entry_watch){ .action = action, .session = w->session, .why = WHY_MEMORY, .pid = 9, .total = 1, .events = 1, .tier = STR("B"),
+					.breakers = rows };
+	if (action == WATCHED_EXECS || action == WATCHED_KILL) {
+		e.watch.programs = &one;
+		e.watch.n_programs = 1;
+	}
+	if (action == WATCHED_KILL || action == WATCHED_BREACH || action == WATCHED_LOST)
+		e.watch.n_breakers = breaker_breach(w->pol, w->a, here(w), w->now, rows);
+	put(w, &e);
+}
+
 static inline void may_open(struct world *w, const struct step *s)
 {
 	struct reason why;
@@ -205,6 +222,9 @@ static inline void do_step(struct world *w, const struct step *s)
 		break;
 	case RESET:
 		reset(w, s);
+		break;
+	case WATCHED:
+		watched(w, s->watched);
 		break;
 	case MAY_OPEN:
 		may_open(w, s);

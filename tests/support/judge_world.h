@@ -42,6 +42,7 @@ enum op {
 	ANSWER, /* of a person, to the card of .card */
 	KILL,   /* session.abort */
 	RESET,  /* of breaker .rule */
+	WATCHED, /* .watched of the session in use */
 	MAY_OPEN,
 };
 struct step {
@@ -72,6 +73,7 @@ struct step {
 	const char *policy;         /* reload */
 	bool child;                 /* open, may_open: of the session in use */
 	int at;                     /* use */
+	enum watched_action watched;
 	enum resolve_action action;
 	bool refused; /* answer: the grant is too large */
 	bool tree;    /* answer, kill: abort from the root */
@@ -242,10 +244,10 @@ static inline void text_of_judgement(const struct judgement *j, struct buf *b)
 	for (size_t i = 0; i < j->n_breakers; i++) {
 		const struct breaker_row *r = &j->breakers[i];
 
-		buf_printf(b, "%d %.*s/%d/%llu/%.*s/%.*s %d %d %lld %lld %llu %u %u|", r->would, STR_ARG(r->id), r->scope,
+		buf_printf(b, "%d %.*s/%d/%llu/%.*s/%.*s %d %d %lld %lld %llu %u %u %u|", r->would, STR_ARG(r->id), r->scope,
 			   (unsigned long long)r->session, STR_ARG(r->owner), STR_ARG(r->tool), r->mode, r->sticky,
 			   (long long)r->generation, (long long)r->until, (unsigned long long)r->probe, r->n_fails,
-			   r->n_denies);
+			   r->n_denies, r->n_breaches);
 	}
 	assert_true(buf_ok(b));
 }

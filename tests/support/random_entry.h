@@ -15,6 +15,8 @@ struct dice {
 	struct breaker_row breakers[PAWL_MAX_BREAKERS];
 	struct budget_row budgets[PAWL_MAX_BUDGETS];
 	struct str changes[PAWL_MAX_CHANGES];
+	struct watched_program programs[PAWL_MAX_PROGRAMS];
+	struct watched_dead dead[PAWL_MAX_ENDED];
 };
 
 static inline uint64_t dice_roll(struct dice *d)
@@ -108,13 +110,16 @@ static inline struct breaker_row some_breaker(struct dice *d)
 	struct breaker_row b = { .id = dice_word(d), .owner = dice_maybe(d), .tool = dice_maybe(d), .scope = dice_below(d, SCOPE_COUNT + 1),
 				 .session = dice_coin(d) ? dice_some_id(d) : 0, .mode = dice_below(d, BREAKER_MODE_COUNT), .sticky = dice_coin(d), .would = dice_coin(d),
 				 .generation = dice_amount(d), .until = dice_coin(d) ? dice_moment(d) : 0,
-				 .n_fails = (uint32_t)dice_size(d, PAWL_MAX_STREAK), .n_denies = (uint32_t)dice_size(d, PAWL_MAX_STREAK) };
+				 .n_fails = (uint32_t)dice_size(d, PAWL_MAX_STREAK), .n_denies = (uint32_t)dice_size(d, PAWL_MAX_STREAK),
+				 .n_breaches = (uint32_t)dice_size(d, PAWL_MAX_STREAK) };
 
 	b.probe = dice_coin(d) ? 0 : dice_coin(d) ? UINT64_MAX : dice_some_id(d);
 	for (uint32_t i = 0; i < b.n_fails; i++)
 		b.fails[i] = dice_moment(d);
 	for (uint32_t i = 0; i < b.n_denies; i++)
 		b.denies[i] = dice_moment(d);
+	for (uint32_t i = 0; i < b.n_breaches; i++)
+		b.breaches[i] = dice_moment(d);
 	return b;
 }
 
@@ -307,6 +312,52 @@ static inline struct entry_budgets some_budgets(struct dice *d)
 	return b;
 }
 
+static inline void some_watch(struct dice *d, struct entry_watch *w)
+{
+	w->action = dice_below(d, WATCHED_ACTION_COUNT);
+	w->session = dice_some_id(d);
+	w->why = dice_below(d, WHY_COUNT);
+	w->log_only = dice_coin(d);
+	w->pid = dice_amount(d);
+	w->comm = dice_maybe(d);
+	w->uid = dice_amount(d);
+	w->start_ns = dice_amount(d);
+	w->run = dice_coin(d);
+	w->tier = dice_put(d, "B");
+	w->message = dice_maybe(d);
+	w->n_held = dice_below(d, WATCHED_HOLD_COUNT + 1);
+	for (size_t i = 0; i < w->n_held; i++)
+		w->held[i] = dice_below(d, WATCHED_HOLD_COUNT);
+	w->limits = (struct watched_limits){ dice_coin(d) ? dice_amount(d) : 0, dice_coin(d) ? dice_amount(d) : 0, dice_amount(d), dice_amount(d),
+					     dice_coin(d) ? dice_amount(d) : 0, dice_amount(d) };
+	w->programs = d->programs;
+	w->n_programs = dice_size(d, PAWL_MAX_PROGRAMS);
+	for (size_t i = 0; i < w->n_programs; i++) {
+		d->programs[i] = (struct watched_program){ .path = dice_word(d), .path_cut = dice_coin(d), .dev = dice_roll(d), .ino = dice_roll(d),
+							   .pid = dice_amount(d), .comm = dice_maybe(d), .count = dice_amount(d), .has_argv = dice_coin(d) };
+		dice_bytes(d, d->programs[i].argv_mac, sizeof(d->programs[i].argv_mac));
+	}
+	w->unlisted = dice_coin(d) ? dice_amount(d) : 0;
+	w->total = dice_amount(d);
+	w->has_measured = dice_coin(d);
+	w->measured = dice_amount(d);
+	w->limit = dice_amount(d);
+	w->events = dice_amount(d);
+	w->peak = dice_amount(d);
+	w->forks = dice_amount(d);
+	w->execs = dice_amount(d);
+	w->cpu_ns = dice_amount(d);
+	w->memory_peak = dice_amount(d);
+	w->wall_ns = dice_amount(d);
+	w->lost = dice_amount(d);
+	w->killed = dice_amount(d);
+	w->dead = d->dead;
+	w->n_dead = dice_size(d, PAWL_MAX_ENDED);
+	for (size_t i = 0; i < w->n_dead; i++)
+		d->dead[i] = (struct watched_dead){ dice_amount(d), dice_word(d) };
+	w->n_breakers = some_breakers(d, &w->breakers);
+}
+
 static inline void random_entry(struct dice *d, enum entry_kind kind, struct entry *e)
 {
 	d->n = 0;
@@ -367,6 +418,9 @@ static inline void random_entry(struct dice *d, enum entry_kind kind, struct ent
 		some_settle(d, &e->loss.late);
 		e->loss.breakers = e->loss.late.breakers;
 		e->loss.n_breakers = e->loss.late.n_breakers;
+		return;
+	case ENTRY_WATCH:
+		some_watch(d, &e->watch);
 		return;
 	case ENTRY_NONE:
 	case ENTRY_KIND_COUNT:

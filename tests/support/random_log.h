@@ -81,6 +81,8 @@ static inline void random_breaker(struct log *l, struct breaker_row *row, uint64
 	row->fails[0] = row->fails[1] = l->a.now;
 	row->n_denies = (uint32_t)roll(l, 2);
 	row->denies[0] = l->a.now;
+	row->n_breaches = (uint32_t)roll(l, 2);
+	row->breaches[0] = l->a.now;
 	row->would = state_mode(l->a.st) == MODE_SHADOW && roll(l, 4);
 }
 
@@ -299,6 +301,38 @@ static inline void random_policy(struct log *l)
 	put_both(l, &e);
 }
 
+static inline void random_watch(struct log *l, uint64_t s)
+{
+	static const struct watched_program one = { .path = { "/bin/sh", 7 }, .pid = 7, .count = 2 };
+	struct entry e = at(&l->a, ENTRY_WATCH);
+	struct entry_watch *w = &e.watch;
+	struct breaker_row row;
+
+	w->session = s;
+	w->why = WHY_CPU;
+	if (state_tree(l->a.st, s).mode == TREE_ENDED)
+		return;
+	if (state_tree(l->a.st, s).mode == TREE_NONE) {
+		w->pid = 7;
+		w->run = roll(l, 2);
+		w->held[0] = WATCHED_CPU;
+		w->n_held = roll(l, 2);
+		put_both(l, &e);
+		return;
+	}
+	w->action = (enum watched_action)(1 + roll(l, WATCHED_ACTION_COUNT - 1));
+	w->programs = &one;
+	w->n_programs = w->action == WATCHED_EXECS || w->action == WATCHED_KILL;
+	w->total = w->events = w->pid = 2;
+	w->measured = (int64_t)roll(l, 9);
+	if (w->action == WATCHED_KILL || w->action == WATCHED_BREACH || w->action == WATCHED_LOST) {
+		random_breaker(l, &row, s, false);
+		w->breakers = &row;
+		w->n_breakers = 1;
+	}
+	put_both(l, &e);
+}
+
 static inline void random_step(struct log *l)
 {
 	uint64_t s = some_session(l), what = roll(l, 100);
@@ -327,6 +361,8 @@ static inline void random_step(struct log *l)
 		e = at(&l->a, ENTRY_BREAKER);
 		random_breaker(l, &e.breaker.row, s, false);
 		put_both(l, &e);
+	} else if (what < 99 && roll(l, 3)) {
+		random_watch(l, s);
 	} else {
 		e = at(&l->a, what == 98 ? ENTRY_THROTTLE : ENTRY_KEY);
 		put_both(l, &e);

@@ -206,9 +206,22 @@ static inline void say_fields(crypto_hash_sha256_state *h, const struct session_
 	}
 }
 
+static inline void say_processes(crypto_hash_sha256_state *h, const struct tree_state *t)
+{
+	say_n(h, (uint64_t)t->mode << 8 | t->run);
+	say_n(h, t->held);
+	say_i(h, t->execs);
+	say_i(h, t->kills);
+	say_i(h, t->lost);
+	say_n(h, (uint64_t)t->why);
+	say_i(h, t->measured);
+	say_i(h, t->limit);
+}
+
 static inline void say_session(crypto_hash_sha256_state *h, const struct state *st, const struct session_row *s)
 {
 	say_fields(h, &s->pub);
+	say_processes(h, s->tree ? &tree_at(st, s->tree)->pub : &(struct tree_state){ .mode = TREE_NONE });
 	say_life(h, s->life);
 	say_tree(h, st, s);
 	say_ledgers(h, st, s->ledgers);
@@ -243,6 +256,9 @@ static inline void say_breaker(crypto_hash_sha256_state *h, const struct breaker
 	say_n(h, b->n_denies);
 	for (uint32_t i = 0; i < b->n_denies; i++)
 		say_i(h, b->denies[i]);
+	say_n(h, b->n_breaches);
+	for (uint32_t i = 0; i < b->n_breaches; i++)
+		say_i(h, b->breaches[i]);
 }
 
 /* What leads across sessions, as getters show it. */

@@ -254,12 +254,65 @@ static void test_retry_after(void **state)
 	world_done(&w);
 }
 
+/* ---- what the watch tells ---- */
+
+#define SEEN(what)                                \
+	{                                         \
+		WATCHED, .watched = WATCHED_##what \
+	}
+#define THREE BREAKER("match: [s], open: {breaches: 3, within: 1m}, cool_down: 10s")
+#define NEEDS "watch: {exec: required}\n"
+#define UNSEEN .want = D, .code = REASON_WATCH_REQUIRED, .rule = "watch"
+static const struct script watch_scripts[] = {
+	{ "kills, limits and lost events count, whatever the tool; starts and ends do not",
+	  THREE,
+	  { SEEN(ATTACH), SEEN(EXECS), SEEN(KILL), SEEN(LEFT), SEEN(LOST), GO, SEEN(EXECS), GO, SEEN(BREACH), { ASK, .tool = "s", SHUT },
+	    { ASK, .tool = "other", .want = A }, { PASS, .seconds = 10 }, GO, { .op = SETTLE }, GO } },
+	{ "E02 lost events alone open it", THREE, { SEEN(ATTACH), SEEN(LOST), SEEN(LOST), SEEN(LOST), { ASK, .tool = "s", SHUT } } },
+	{ "only those within the time, and a call that runs forgives none",
+	  THREE,
+	  { SEEN(ATTACH), SEEN(KILL), { PASS, .seconds = 50 }, SEEN(KILL), GO, { .op = SETTLE }, { PASS, .seconds = 11 }, SEEN(KILL), GO, SEEN(KILL),
+	    { ASK, .tool = "s", SHUT } } },
+	{ "while it is open nothing counts",
+	  THREE,
+	  { SEEN(ATTACH), SEEN(KILL), SEEN(KILL), SEEN(KILL), SEEN(KILL), SEEN(KILL), { PASS, .seconds = 10 }, GO, { .op = SETTLE }, SEEN(KILL), SEEN(KILL), GO } },
+	{ "without `breaches` it counts none", FIVE, { SEEN(ATTACH), SEEN(KILL), SEEN(KILL), SEEN(KILL), SEEN(KILL), SEEN(KILL), SEEN(KILL), GO } },
+	{ "of its own scope: a session's row is its tree's",
+	  BREAKER("match: [s], per: session, open: {breaches: 1, within: 1m}, cool_down: 10s"),
+	  { SEEN(ATTACH), SEEN(KILL), { OPEN, .child = true }, { ASK, .tool = "s", SHUT }, { .op = OPEN }, GO } },
+	{ "shadow mode counts beside, and stops nothing",
+	  "pawl: 1\nname: t\nmode: shadow\nrules:\n  - {id: any, allow: ['*']}\n"
+	  "breakers: {api: {match: [s], open: {breaches: 1, within: 1m}, cool_down: 10s}}\n...\n",
+	  { SEEN(ATTACH), SEEN(KILL), { ASK, .tool = "s", .want = A, .would = D, .code = REASON_BREAKER_OPEN, .rule = "api" },
+	    { RELOAD, .policy = BREAKER("match: [s], open: {breaches: 1, within: 1m}, cool_down: 10s") }, GO } },
+	{ "required: a session that nobody watches is denied, one that is is not, nor any below it",
+	  RULES(NEEDS),
+	  { { ASK, .tool = "s", UNSEEN }, SEEN(ATTACH), GO, { OPEN, .child = true }, GO, { OPEN, .child = true }, GO, { .op = OPEN }, { ASK, .tool = "s", UNSEEN } } },
+	{ "required: a parent is not watched by its child's tree",
+	  RULES(NEEDS), { { OPEN, .child = true }, SEEN(ATTACH), GO, { USE, .at = 1 }, { ASK, .tool = "s", UNSEEN } } },
+	{ "required: a tree that has ended watches nobody",
+	  RULES(NEEDS), { SEEN(ATTACH), GO, SEEN(END), { ASK, .tool = "s", UNSEEN } } },
+	{ "required is named before all else that denies",
+	  "pawl: 1\nname: t\nrules:\n  - {id: no, deny: [s]}\n" NEEDS "...\n", { { ASK, .tool = "s", UNSEEN }, { ASK, .tool = "other", UNSEEN } } },
+	{ "log asks for nothing", RULES("watch: {exec: log}\n"), { GO } },
+	{ "required, in shadow mode, is told",
+	  "pawl: 1\nname: t\nmode: shadow\nrules:\n  - {id: any, allow: ['*']}\n" NEEDS "...\n",
+	  { { ASK, .tool = "s", .want = A, .would = D, .code = REASON_WATCH_REQUIRED, .rule = "watch" } } },
+};
+
+static void test_watch(void **state)
+{
+	(void)state;
+	run(watch_scripts, PAWL_LEN(watch_scripts));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_denials),
 		cmocka_unit_test(test_retry_after),
+		cmocka_unit_test(test_watch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

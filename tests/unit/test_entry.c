@@ -128,6 +128,12 @@ static void test_mutations(void **state)
 #define ZEROES_31 "00000000000000000000000000000000000000000000000000000000000000"
 
 static const struct breaker_row opened = { .id = { "web", 3 }, .scope = SCOPE_COUNT, .mode = BREAKER_OPEN, .generation = 4, .until = DAY_NS };
+static const struct watched_program programs[] = {
+	{ .path = { "/tmp/\xff\n\"", 8 }, .path_cut = true, .dev = 0x800001, .ino = UINT64_MAX, .pid = 12, .count = 7, .has_argv = true },
+	{ .path = { "", 0 }, .pid = 12, .comm = { "nc", 2 }, .count = 1 },
+};
+static const struct watched_dead dead[] = { { 12, { "sh", 2 } } };
+static const struct breaker_row breached = { .id = { "web", 3 }, .scope = SCOPE_SESSION, .session = 3, .breaches = { DAY_NS }, .n_breaches = 1 };
 static const struct breaker_row probing = { .id = { "web", 3 }, .session = 3, .mode = BREAKER_HALF_OPEN, .probe = 9, .fails = { DAY_NS, 0 }, .n_fails = 2 };
 static const struct budget_row budgets[] = {
 	{ .id = { "purse", 5 }, .from = { "run", 3 }, .like = { 0x0a }, .limit = 5 * MONEY_PER_UNIT },
@@ -213,6 +219,41 @@ static const struct {
 	    .loss = { .what = LOSS_RESERVATION_EXPIRED, .session = 3, .decision = 9, .breakers = &probing, .n_breakers = 1 } } },
 	{ "snapshot", "{\"at\":50000,\"bytes\":123,\"kind\":\"snapshot\"," NOW ",\"sha256\":\"" ZEROES_32 "\"" ENDS,
 	  { .kind = ENTRY_SNAPSHOT, .snapshot = { .at = 50000, .bytes = 123 } } },
+	{ "watched from here on",
+	  "{\"action\":\"attach\",\"held\":[\"deny_exec\",\"memory\",\"exec\"],\"kind\":\"watch\",\"limits\":{\"cpu\":\"90s\",\"memory\":2147483648,"
+	  "\"processes\":32}," NOW ",\"pid\":4711,\"run\":true,\"session\":\"s_3\",\"start\":99,\"tier\":\"B\",\"uid\":1000" ENDS,
+	  { .kind = ENTRY_WATCH,
+	    .watch = { .action = WATCHED_ATTACH, .session = 3, .pid = 4711, .uid = 1000, .start_ns = 99, .run = true, .tier = { "B", 1 },
+		       .held = { WATCHED_DENY_EXEC, WATCHED_MEMORY, WATCHED_EVENTS }, .n_held = 3,
+		       .limits = { .processes = 32, .cpu_ns = 90 * NS_PER_SEC, .memory = INT64_C(2) << 30 } } } },
+	{ "programs",
+	  "{\"action\":\"execs\",\"kind\":\"watch\"," NOW ",\"programs\":[{\"argv_mac\":\"" ZEROES_32 "\",\"count\":7,\"dev\":\"0000000000800001\","
+	  "\"ino\":\"ffffffffffffffff\",\"path\":\"/tmp/?\\n\\\"\",\"path_cut\":true,\"pid\":12}],\"session\":\"s_3\",\"total\":9,\"unlisted\":2" ENDS,
+	  { .kind = ENTRY_WATCH,
+	    .watch = { .action = WATCHED_EXECS, .session = 3, .programs = programs, .n_programs = 1, .unlisted = 2, .total = 9 } } },
+	{ "killed",
+	  "{\"action\":\"kill\",\"breakers\":[{\"breaches\":[\"" DAY "\"],\"generation\":0,\"id\":\"web\",\"mode\":\"closed\",\"scope\":\"session\","
+	  "\"session\":\"s_3\"}],\"kind\":\"watch\",\"log_only\":true," NOW ",\"programs\":[{\"comm\":\"nc\",\"count\":1,\"dev\":\"0000000000000000\","
+	  "\"ino\":\"0000000000000000\",\"path\":\"\",\"pid\":12}],\"session\":\"s_3\",\"total\":1,\"wall\":\"" DAY "\",\"why\":\"fileless\"}",
+	  { .kind = ENTRY_WATCH,
+	    .watch = { .action = WATCHED_KILL, .session = 3, .why = WHY_FILELESS, .log_only = true, .programs = programs + 1, .n_programs = 1, .total = 1,
+		       .breakers = &breached, .n_breakers = 1 } } },
+	{ "a limit",
+	  "{\"action\":\"breach\",\"comm\":\"sh\",\"kind\":\"watch\",\"limit\":50,\"measured\":51," NOW ",\"pid\":12,\"session\":\"s_3\",\"wall\":\"" DAY
+	  "\",\"why\":\"processes\"}",
+	  { .kind = ENTRY_WATCH,
+	    .watch = { .action = WATCHED_BREACH, .session = 3, .why = WHY_PROCESSES, .pid = 12, .comm = { "sh", 2 }, .measured = 51, .limit = 50 } } },
+	{ "lost", "{\"action\":\"lost\",\"events\":37200,\"kind\":\"watch\"," NOW ",\"session\":\"s_3\"" ENDS,
+	  { .kind = ENTRY_WATCH, .watch = { .action = WATCHED_LOST, .session = 3, .events = 37200 } } },
+	{ "left", "{\"action\":\"left\",\"kind\":\"watch\"," NOW ",\"pid\":12,\"session\":\"s_3\",\"total\":1" ENDS,
+	  { .kind = ENTRY_WATCH, .watch = { .action = WATCHED_LEFT, .session = 3, .pid = 12, .total = 1 } } },
+	{ "ended",
+	  "{\"action\":\"end\",\"cpu\":\"2s\",\"ended\":[{\"comm\":\"sh\",\"pid\":12}],\"execs\":3,\"forks\":60,\"killed\":1,\"kind\":\"watch\","
+	  "\"limit\":50,\"lost\":0,\"measured\":0,\"memory_peak\":4096," NOW ",\"peak\":51,\"session\":\"s_3\",\"time\":\"1m\",\"wall\":\"" DAY
+	  "\",\"why\":\"processes\"}",
+	  { .kind = ENTRY_WATCH,
+	    .watch = { .action = WATCHED_END, .session = 3, .why = WHY_PROCESSES, .cpu_ns = 2 * NS_PER_SEC, .dead = dead, .n_dead = 1, .execs = 3, .forks = 60,
+		       .killed = 1, .has_measured = true, .limit = 50, .memory_peak = 4096, .peak = 51, .wall_ns = 60 * NS_PER_SEC } } },
 	{ "torn", "{\"bytes\":412,\"kind\":\"loss\"," NOW ",\"wall\":\"" DAY "\",\"what\":\"torn_tail\"}",
 	  { .kind = ENTRY_LOSS, .loss = { .what = LOSS_TORN_TAIL, .bytes = 412 } } },
 	{ "reload",

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,6 +105,38 @@ static void test_reads(void **state)
 	}
 }
 
+/* By what the folder is, not by its name; both the way as written and the one behind a link. */
+static void test_holds(void **state)
+{
+	static const struct {
+		const char *folder, *file;
+		int want;
+	} rows[] = {
+		{ "", "good", 1 },	 { "folder", "good", 0 },	    { "folder", "folder/in", 1 },   { "folder", "out", 1 },
+		{ "", "folder/in", 1 },	 { "alias", "folder/in", 1 },	    { "folder", "alias/in", 1 },    { "nothing", "good", 0 },
+		{ "good", "good", 1 },	 { "good/x", "good", 0 },	    { "folder", "nothing", PAWL_E_SYS }, { "folder/up", "good", 1 },
+		{ "folder", "folder/away", 1 }, /* who can write there turns the link */
+	};
+	struct policy_files files = policy_files_system();
+	char a[128], b[128];
+
+	put(*state, "folder/in", 5, 0644);
+	assert_int_equal(symlink("folder/in", in(*state, "out", a)), 0);
+	assert_int_equal(symlink("folder", in(*state, "alias", a)), 0);
+	assert_int_equal(symlink("..", in(*state, "folder/up", a)), 0);
+	assert_int_equal(symlink("../good", in(*state, "folder/away", a)), 0);
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct pawl_error err;
+		int r = files.holds(files.arg, in(*state, rows[i].folder, a), in(*state, rows[i].file, b), &err);
+
+		if (r != rows[i].want)
+			fail_msg("%s in %s: %d", rows[i].file, rows[i].folder, r);
+	}
+	assert_int_equal(files.holds(files.arg, "/", in(*state, "good", a), NULL), 1);
+	for (const char *name = "folder/in\0out\0alias\0folder/up\0folder/away\0"; *name; name += strlen(name) + 1)
+		(void)unlink(in(*state, name, a));
+}
+
 static void test_no_memory(void **state)
 {
 	struct policy_files files = policy_files_system();
@@ -131,6 +164,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),
+		cmocka_unit_test(test_holds),
 		cmocka_unit_test(test_no_memory),
 	};
 

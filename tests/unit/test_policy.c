@@ -196,6 +196,21 @@ static void check_memory(const struct policy *p)
 	assert_true(p->tools[4].polling && !p->tools[3].polling);
 }
 
+static void check_watch(const struct policy *p)
+{
+	const struct watch_policy *w = &p->watch;
+
+	assert_true(w->on && w->exec == WATCH_EXEC_REQUIRED && w->n_deny_exec == 2 && w->n_writes_under == 3 && w->has_writes);
+	assert_string_equal(w->deny_exec[0].p, "/usr/bin/nc");
+	assert_string_equal(w->deny_exec[1].p, "/usr/bin/socat");
+	assert_true(w->limits.processes == 32 && w->limits.fork_rate == 200 && w->limits.exec_rate == 20);
+	assert_true(w->limits.cpu_ns == 90ull * NS_PER_SEC && w->limits.wall_ns == 600ull * NS_PER_SEC && w->limits.memory == 2ull << 30);
+	assert_string_equal(w->writes_under[0].p, "workspace");
+	assert_string_equal(w->writes_under[1].p, "/tmp/agent");
+	assert_string_equal(w->writes_under[2].p, ".");
+	assert_int_equal(watch_policy_needs(w), (HOLD_EVENTS << 1) - 1);
+}
+
 static void test_values(void **state)
 {
 	struct str text = read_file(VECTORS "good/every-built-key.yaml");
@@ -255,11 +270,109 @@ static void test_values(void **state)
 	check_conditions(p);
 	check_index(p);
 	check_memory(p);
+	check_watch(p);
 	unload(&got);
 	drop(text);
 }
 
 /* What is not written: the strict side, and the numbers of docs/policy.md. D20: no default means deny. */
+static const struct {
+	const char *watch;
+	enum watch_exec exec;
+	uint32_t needs;
+} needs[] = {
+	{ "{exec: none, wall: 1s}", WATCH_EXEC_NONE, HOLD_WALL },
+	{ "{exec: log}", WATCH_EXEC_LOG, 0 },
+	{ "{exec: required}", WATCH_EXEC_REQUIRED, HOLD_EXEC | HOLD_EVENTS },
+	{ "{deny_exec: [/a]}", WATCH_EXEC_LOG, HOLD_EXEC },
+	{ "{processes: 1}", WATCH_EXEC_LOG, HOLD_PROCESSES },
+	{ "{fork_rate: 1/s}", WATCH_EXEC_LOG, HOLD_FORK_RATE },
+	{ "{exec_rate: 1/s}", WATCH_EXEC_LOG, HOLD_EXEC_RATE },
+	{ "{cpu: 1s}", WATCH_EXEC_LOG, HOLD_CPU },
+	{ "{memory: 1MiB}", WATCH_EXEC_LOG, HOLD_MEMORY },
+	{ "{writes_under: []}", WATCH_EXEC_LOG, HOLD_WRITES },
+};
+
+/* What is asked of the kernel, key by key; silence about `watch` asks nothing. */
+static void test_watch_needs(void **state)
+{
+	struct loaded got = load(STR("{pawl: 1}\n...\n"));
+
+	(void)state;
+	assert_true(!got.pol->watch.on && got.pol->watch.exec == WATCH_EXEC_NONE && watch_policy_needs(&got.pol->watch) == 0);
+	unload(&got);
+	for (size_t i = 0; i < PAWL_LEN(needs); i++) {
+		char text[128];
+
+		(void)snprintf(text, sizeof(text), "pawl: 1\nwatch: %s\n...\n", needs[i].watch);
+		got = load(str_of(text));
+		if (got.r || got.rep.n || !got.pol->watch.on || got.pol->watch.exec != needs[i].exec ||
+		    watch_policy_needs(&got.pol->watch) != needs[i].needs)
+			fail_msg("watch: %s", needs[i].watch);
+		unload(&got);
+	}
+}
+
+/* Lists that are as long as may be, and one more. */
+static void test_watch_lists(void **state)
+{
+	static const struct {
+		const char *key;
+		int n, len;
+		const char *says;
+	} rows[] = {
+		{ "deny_exec", PAWL_MAX_DENY_EXEC, 100, NULL },
+		{ "deny_exec", PAWL_MAX_DENY_EXEC + 1, 10, "257 paths in deny_exec, at most 256" },
+		{ "deny_exec", 200, 200, "the paths of deny_exec have 40200 bytes, at most 32768" },
+		{ "deny_exec", 1, 1023, NULL },
+		{ "deny_exec", 1, 1024, "is too long" },
+		{ "writes_under", PAWL_MAX_WRITES_UNDER, 10, NULL },
+		{ "writes_under", PAWL_MAX_WRITES_UNDER + 1, 10, "65 paths in writes_under, at most 64" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct buf b = BUF_MAX(1u << 20);
+		struct loaded got;
+
+		buf_printf(&b, "pawl: 1\nwatch:\n  %s:\n", rows[i].key);
+		for (int k = 0; k < rows[i].n; k++)
+			buf_printf(&b, "    - /%0*d\n", rows[i].len - 1, k);
+		buf_puts(&b, "...\n");
+		got = load(buf_str(&b));
+		if ((got.r == 0) != !rows[i].says || (rows[i].says && !strstr(got.err.msg, rows[i].says)))
+			fail_msg("row %zu: %d, %s", i, got.r, got.err.msg);
+		unload(&got);
+		buf_done(&b);
+	}
+}
+
+static int holds_srv(void *arg, const char *folder, const char *file, struct pawl_error *err)
+{
+	assert_string_equal(file, "t.yaml");
+	++*(int *)arg;
+	if (strcmp(folder, "/odd") == 0)
+		return pawl_fail(err, PAWL_E_SYS, "odd");
+	return strcmp(folder, "/srv") == 0;
+}
+
+/* Semantics of "not below any writes_under": asked for absolute folders only, and an unclear answer is a no. */
+static void test_own_file(void **state)
+{
+	int asked = 0;
+	struct policy_files files = { .holds = holds_srv, .arg = &asked };
+	struct loaded got = { .pol = NULL };
+
+	(void)state;
+	got.r = policy_load_with(STR("pawl: 1\nwatch:\n  writes_under: [/a, w, /srv/,\n    /odd]\n...\n"), "t.yaml", &files, &got.pol, &got.rep, &got.err);
+	assert_int_equal(got.r, PAWL_E_POLICY);
+	assert_int_equal(asked, 3);
+	assert_int_equal(got.rep.n, 2);
+	assert_true(got.rep.rows[0].line == 3 && got.rep.rows[0].column == 25 && strstr(got.rep.rows[0].msg, "\"/srv\" holds this policy file"));
+	assert_true(got.rep.rows[1].line == 4 && strstr(got.rep.rows[1].msg, "cannot tell whether \"/odd\" holds this policy: odd"));
+	unload(&got);
+}
+
 static void test_defaults(void **state)
 {
 	static const uint8_t hash[] = { 0x8e, 0x24, 0xfc, 0xf4 };
@@ -425,7 +538,7 @@ static int shelf_read(void *arg, const char *path, char **ret, size_t *ret_n, st
 
 static struct loaded load_zones(struct shelf *s, const char *zone)
 {
-	struct policy_files files = { shelf_read, s };
+	struct policy_files files = { .read = shelf_read, .arg = s };
 	struct loaded got = { .pol = NULL };
 	char text[512];
 
@@ -559,7 +672,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_vectors),        cmocka_unit_test(test_examples),
-		cmocka_unit_test(test_values),         cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_values),         cmocka_unit_test(test_defaults),    cmocka_unit_test(test_watch_needs), cmocka_unit_test(test_watch_lists), cmocka_unit_test(test_own_file),
 		cmocka_unit_test(test_error_place),    cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_thousand_rules), cmocka_unit_test(test_uses),
 		cmocka_unit_test(test_uses_order),     cmocka_unit_test(test_uses_chain),

@@ -414,6 +414,20 @@ static const struct {
 	{ PLAIN "sessions: {calls: 10}\n", PLAIN "sessions: {calls: 20}\n", "loosened: sessions.calls  10 -> 20" },
 	{ PLAIN "sessions: {new: 5 per day}\n", PLAIN, "loosened: sessions.new 5 -> 0" },
 	{ PLAIN "tools:\n  t: {cost: 2 USD}\n", PLAIN "tools:\n  t: {cost: 1 USD}\n", "changed: tool t" },
+	{ PLAIN "watch: {processes: 5}\n", PLAIN, "loosened: watch is off" },
+	{ PLAIN, PLAIN "watch: {processes: 5}\n", "tightened: watch is on" },
+	{ PLAIN "watch: {exec: required}\n", PLAIN "watch: {exec: log}\n", "loosened: watch.exec required -> log" },
+	{ PLAIN "watch: {processes: 5}\n", PLAIN "watch: {processes: 6}\n", "loosened: watch.processes 5 -> 6" },
+	{ PLAIN "watch: {exec: log}\n", PLAIN "watch: {processes: 6}\n", "tightened: watch.processes no limit -> 6" },
+	{ PLAIN "watch: {fork_rate: 5/s}\n", PLAIN "watch: {exec_rate: 5/s}\n", "loosened: watch.fork_rate 5/s -> no limit" },
+	{ PLAIN "watch: {cpu: 5s}\n", PLAIN "watch: {cpu: 4s}\n", "tightened: watch.cpu 5s -> 4s" },
+	{ PLAIN "watch: {memory: 2GiB, wall: 1m}\n", PLAIN "watch: {memory: 2000MiB, wall: 1m}\n", "tightened: watch.memory 2GiB -> 2000MiB" },
+	{ PLAIN "watch: {wall: 1m}\n", PLAIN "watch: {wall: 2m}\n", "loosened: watch.wall 1m -> 2m" },
+	{ PLAIN "watch: {deny_exec: [/a, /b]}\n", PLAIN "watch: {deny_exec: [/b]}\n", "loosened: watch.deny_exec has no more \"/a\"" },
+	{ PLAIN "watch: {deny_exec: [/b]}\n", PLAIN "watch: {deny_exec: [/b, /a]}\n", "tightened: watch.deny_exec has \"/a\"" },
+	{ PLAIN "watch: {writes_under: []}\n", PLAIN "watch: {exec: log}\n", "loosened: watch.writes_under is gone" },
+	{ PLAIN "watch: {writes_under: [a]}\n", PLAIN "watch: {writes_under: [a, b]}\n", "loosened: watch.writes_under has \"b\"" },
+	{ PLAIN "watch: {writes_under: [a, b]}\n", PLAIN "watch: {writes_under: [b]}\n", "tightened: watch.writes_under has no more \"a\"" },
 };
 
 static void test_texts(void **state)

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "daemon/door/reply.h"
+#include "daemon/door/reply_watch.h"
 #include "daemon/log/entry.h"
 #include "tests/support/random_entry.h"
 
@@ -333,12 +334,16 @@ static void test_sessions(void **state)
 	static const struct stick_fact denials[] = { { STICK_TREE, { "net", 3 }, { "no-net", 6 }, false }, { STICK_SESSION, { "fs\"", 3 }, { "r", 1 }, true } };
 	static const struct breaker_row breakers[] = { { .id = { "web", 3 }, .mode = BREAKER_OPEN, .until = DAY_NS },
 						       { .id = { "web", 3 }, .tool = { "page.fetch", 10 }, .mode = BREAKER_HALF_OPEN } };
+	const struct reply_watch watch = { .session = 7, .tree = { .mode = TREE_LIVE, .held = HOLD_CPU | HOLD_EVENTS, .execs = 4, .kills = 2 },
+					   .has_now = true, .now = { .session = 7, .processes = 3, .peak = 5, .execs = 9, .cpu_ns = 1500000000, .memory = 4096,
+					   .wall_ns = 12 * NS_PER_SEC, .lost = 1, .limits = { .processes = 50, .cpu_ns = 60 * NS_PER_SEC } } };
 	struct reply_state s = { .session = 7, .agent = STR("local"), .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2,
 				 .ledgers = draws, .n_ledgers = 1, .currency = STR("USD"), .open = open, .n_open = 2, .reviews = reviews,
-				 .n_reviews = 3, .denials = denials, .n_denials = 2, .breakers = breakers, .n_breakers = 2 };
+				 .n_reviews = 3, .denials = denials, .n_denials = 2, .breakers = breakers, .n_breakers = 2, .watch = &watch };
 	static const struct reply_session rows[] = {
 		{ .session = 7, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2, .reservations = 1 },
-		{ .session = 8, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .ended = { "stale", 5 }, .reviews = 1 },
+		{ .session = 8, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .ended = { "stale", 5 }, .reviews = 1,
+		  .watch = { .session = 8, .tree = { .mode = TREE_ENDED, .execs = 4, .kills = 1, .why = WHY_PROCESSES, .measured = 51, .limit = 50 } } },
 	};
 	struct buf out = BUF_MAX(1 << 20);
 
@@ -362,13 +367,17 @@ static void test_sessions(void **state)
 		    "\"r_10\",\"state\":\"pending\",\"expires\":\"" DAY "\"},{\"review\":\"r_12\",\"state\":\"resumed\",\"expires\":null},{\"review\":"
 		    "\"r_13\",\"state\":\"skipped\",\"expires\":null}],\"denials\":[{\"tool\":\"net\",\"rule\":\"no-net\",\"sticky\":\"tree\"},{\"tool\":"
 		    "\"fs\\\"\",\"rule\":\"r\",\"sticky\":\"session\",\"would\":true}],\"breakers\":[{\"breaker\":\"web\",\"state\":\"open\",\"until\":\"" DAY
-		    "\"},{\"breaker\":\"web\",\"tool\":\"page.fetch\",\"state\":\"half_open\",\"until\":null}]}");
+		    "\"},{\"breaker\":\"web\",\"tool\":\"page.fetch\",\"state\":\"half_open\",\"until\":null}],\"watch\":{"
+		    "\"session\":\"s_7\",\"state\":\"live\",\"held\":[\"cpu\",\"exec\"],\"processes\":{\"used\":3,\"limit\":50},\"cpu\":{\"used\":\"1.5\","
+		    "\"limit\":\"60\"},\"memory\":{\"used\":4096,\"limit\":null},\"wall\":{\"used\":\"12\",\"limit\":null},\"peak\":5,\"execs\":9,"
+		    "\"kills\":2,\"lost\":1,\"killed\":null}}");
 	buf_reset(&out);
 	reply_session_list(rows, 2, true, &out);
 	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[{\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
-		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"reservations\":1,\"reviews\":0},{\"session\":\"s_8\",\"agent\":\"local\","
+		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"reservations\":1,\"reviews\":0,\"watch\":null},{\"session\":\"s_8\",\"agent\":\"local\","
 		    "\"opened\":\"" DAY "\",\"expires\":\"" DAY "\",\"ended\":\"stale\",\"decisions\":0,\"executions\":0,\"reservations\":0,"
-		    "\"reviews\":1}],\"more\":true}");
+		    "\"reviews\":1,\"watch\":{\"session\":\"s_8\",\"state\":\"ended\",\"held\":[],\"execs\":4,\"kills\":1,\"lost\":0,\"killed\":{\"why\":"
+		    "\"processes\",\"measured\":51,\"limit\":50}}}],\"more\":true}");
 	buf_reset(&out);
 	reply_session_list(NULL, 0, false, &out);
 	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[],\"more\":false}");
@@ -386,7 +395,8 @@ static void test_daemon(void **state)
 				  .policy_name = STR("crew"), .policy_hash = STR("ab"), .mode = STR("enforce"), .fallback = VERDICT_UNSET, .log = log,
 				  .live = 1, .kept = 2, .allow = 3, .review = 4, .deny = 5, .would_review = 1, .would_deny = 2, .settles = 6, .malformed = 7, .unauthenticated = 8,
 				  .throttled = 9, .oversized = 10, .rows = 41, .snapshot = 30, .unread = 7, .rows_problem = STR("no room"),
-				  .probes = facts, .n_probes = 1 };
+				  .probes = facts, .n_probes = 1, .watch_state = STR("on"), .watch_why = STR("all of it"), .tier = "B", .trees = 3,
+				  .trees_asked = 1, .trees_over = 2, .trees_refused = 4, .watch_lost = 5, .watch_nonsense = 6 };
 	struct reply_policy p = { STR("crew"), STR("ab"), STR("/etc/pawl\xff.yaml"), STR("pawl: 1\n...\n") };
 	struct buf out = BUF_MAX(1 << 20);
 
@@ -401,12 +411,56 @@ static void test_daemon(void **state)
 	check(&out, "{\"v\":1,\"op\":\"status\",\"server\":\"pawld " PAWL_VERSION "\",\"pid\":{\"watcher\":null,\"rest\":12},\"started\":\"" DAY
 		    "\",\"now\":\"" DAY "\",\"wall\":\"" DAY "\",\"mode\":\"enforce\",\"default\":\"deny\",\"policy\":{\"name\":\"crew\",\"hash\":\"ab\","
 		    "\"loaded\":\"" DAY "\"},\"log\":{\"origin\":\"o\",\"key\":\"o/entry+00+AA\",\"seq\":42,\"state\":\"unavailable\",\"why\":\"full\"},"
-		    "\"sessions\":{\"live\":1,\"kept\":2},\"store\":{\"rows\":41,\"snapshot\":30,\"unread\":7,\"problem\":\"no room\"},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"would\":{\"review\":1,\"deny\":2},\"settle\":6,\"malformed\":7,"
+		    "\"sessions\":{\"live\":1,\"kept\":2},\"watch\":{\"state\":\"on\",\"why\":\"all of it\",\"tier\":\"B\",\"trees\":3,\"asked\":1,\"over\":2,"
+		    "\"refused\":4,\"lost\":5,\"nonsense\":6},\"store\":{\"rows\":41,\"snapshot\":30,\"unread\":7,\"problem\":\"no room\"},\"counters\":{\"decide\":{\"allow\":3,\"review\":4,\"deny\":5},\"would\":{\"review\":1,\"deny\":2},\"settle\":6,\"malformed\":7,"
 		    "\"unauthenticated\":8,\"throttled\":9,\"oversized\":10},\"probes\":{\"P4\":{\"state\":\"partial\",\"why\":\"one uid\"}},"
 		    "\"promises\":{}}");
 	buf_reset(&out);
 	reply_policy_show(&p, &out);
 	check(&out, "{\"v\":1,\"op\":\"policy.show\",\"name\":\"crew\",\"hash\":\"ab\",\"file\":\"/etc/pawl?.yaml\",\"text\":\"pawl: 1\\n...\\n\"}");
+	buf_done(&out);
+}
+
+/* ---- watch door ---- */
+
+static void test_watch_door(void **state)
+{
+	static const struct str hide[] = { { "/var/lib/pawl/keys", 18 }, { "/etc/pawl\"", 10 } }, writes[] = { { "/srv/agent", 10 } };
+	struct reply_run r = { .op = OP_RUN, .session = 5, .held = HOLD_EXEC | HOLD_PROCESSES, .need = HOLD_EXEC | HOLD_PROCESSES, .tier = 'B', .message = STR(""),
+			       .hide = hide, .n_hide = 2, .agent_socket = STR("/run/a.sock") };
+	struct watch_ended end = { .last = { .session = 5, .killed = WHY_PROCESSES }, .measured = 51, .limit = 50, .n_killed = 3 };
+	struct buf out = BUF_MAX(1 << 16);
+
+	(void)state;
+	memset(r.token, 0xab, sizeof(r.token));
+	reply_run(&r, &out);
+	check(&out, "{\"v\":1,\"op\":\"run\",\"session\":\"s_5\",\"token\":\"abababababababababababababababababababababababababababababababab\",\"log\":{\"seq\":5},"
+		    "\"watch\":{\"state\":\"on\",\"tier\":\"B\",\"held\":[\"deny_exec\",\"processes\"],\"missing\":[],\"message\":\"\"},\"launch\":{\"hide\":["
+		    "\"/var/lib/pawl/keys\",\"/etc/pawl\\\"\"],\"writes_under\":null,\"agent_socket\":\"/run/a.sock\"}}");
+	buf_reset(&out);
+	r.need |= HOLD_CPU;
+	r.message = STR("no cgroup");
+	r.has_writes = true;
+	r.rlimits = (struct reply_rlimits){ 60 * NS_PER_SEC, 2048, 32 };
+	reply_run(&r, &out);
+	check(&out, "{\"v\":1,\"op\":\"run\",\"session\":\"s_5\",\"token\":\"abababababababababababababababababababababababababababababababab\",\"log\":{\"seq\":5},"
+		    "\"watch\":{\"state\":\"partial\",\"tier\":\"B\",\"held\":[\"deny_exec\",\"processes\"],\"missing\":[\"cpu\"],\"message\":\"no cgroup\"},"
+		    "\"launch\":{\"hide\":[\"/var/lib/pawl/keys\",\"/etc/pawl\\\"\"],\"writes_under\":[],\"agent_socket\":\"/run/a.sock\",\"rlimits\":{\"cpu\":\"1m\","
+		    "\"memory\":2048,\"processes\":32}}}");
+	buf_reset(&out);
+	r.op = OP_ATTACH;
+	r.held = 0;
+	r.writes = writes;
+	r.n_writes = 1;
+	reply_run(&r, &out);
+	check(&out, "{\"v\":1,\"op\":\"attach\",\"session\":\"s_5\",\"log\":{\"seq\":5},\"watch\":{\"state\":\"off\",\"tier\":\"B\",\"held\":[],"
+		    "\"missing\":[\"deny_exec\",\"processes\",\"cpu\"],\"message\":\"no cgroup\"}}");
+	buf_reset(&out);
+	reply_watch_done(OP_REJOIN, 5, &out);
+	check(&out, "{\"v\":1,\"op\":\"rejoin\",\"session\":\"s_5\"}");
+	buf_reset(&out);
+	reply_ended(&end, &out);
+	check(&out, "{\"v\":1,\"op\":\"ended\",\"session\":\"s_5\",\"why\":\"processes\",\"measured\":51,\"limit\":50,\"ended\":3}");
 	buf_done(&out);
 }
 
@@ -500,7 +554,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_decide),	 cmocka_unit_test(test_tightest), cmocka_unit_test(test_unavailable),
 		cmocka_unit_test(test_settle),	 cmocka_unit_test(test_same_bytes_after_restart), cmocka_unit_test(test_error),
-		cmocka_unit_test(test_sessions), cmocka_unit_test(test_daemon),	  cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_sessions), cmocka_unit_test(test_daemon),
+		cmocka_unit_test(test_watch_door),	  cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_claim_and_review_state), cmocka_unit_test(test_review_wait), cmocka_unit_test(test_cards),
 		cmocka_unit_test(test_signed_ops),
 	};

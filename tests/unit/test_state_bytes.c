@@ -362,7 +362,7 @@ static void test_counts(void **state)
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
 		struct buf b = BUF_MAX(1 << 20);
 
-		buf_puts(&b, "pawl/state/v5\n");
+		buf_puts(&b, "pawl/state/v6\n");
 		for (size_t k = 0; k < rows[i].n; k++)
 			number(&b, rows[i].v[k]);
 		fail_malloc_watch();
