@@ -29,7 +29,7 @@ PKG_LIBS = $(eval PKG_LIBS := -Wl,--as-needed $(shell pkg-config --libs $(PKGS) 
 Q = $(if $(V),,@echo "  $@";)
 
 MAINS := daemon/main.c daemon/cli/pawl.c
-LIBSRC ?= $(filter-out $(MAINS),$(wildcard policy/*.c daemon/*.c daemon/*/*.c))
+LIBSRC ?= $(filter-out $(MAINS),$(wildcard policy/*.c daemon/*.c daemon/*/*.c hooks/run/*.c))
 LIBOBJ := $(LIBSRC:%.c=$(B)/%.o)
 SUPPORT := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_*.c))

@@ -9,6 +9,7 @@
 #include "daemon/cli/operator_admin.h"
 #include "daemon/cli/policy.h"
 #include "daemon/cli/review.h"
+#include "daemon/cli/run.h"
 #include "daemon/cli/spend.h"
 #include "daemon/cli/store.h"
 #include "daemon/cli/why.h"
@@ -43,6 +44,7 @@ static const struct verb {
 	{ "resume", cli_answer, "answer a review: this call may run, once" },
 	{ "review", cli_review, "show one review" },
 	{ "reviews", cli_reviews, "list what waits for a person" },
+	{ "run", cli_run, "run a command as a watched tree" },
 	{ "session", cli_session, "abort a session" },
 	{ "sessions", cli_operator, "list the sessions of a running pawld" },
 	{ "skip", cli_answer, "answer a review: this call is not run" },

@@ -93,6 +93,7 @@ static void run_text(const struct watch_job *job, uint32_t held, const char *mes
 			       .writes = under, .message = str_of(message), .agent_socket = str_of(d->watch_door->agent_socket),
 			       .tier = d->watch_probes && d->watch_probes->tier ? d->watch_probes->tier : 'D' };
 
+	r.unwatched = !d->watch_probes;
 	r.held = held | (job->rq.op == OP_RUN && writes_hold(d) ? r.need & HOLD_WRITES : 0);
 	memcpy(r.token, job->token, sizeof(r.token));
 	for (size_t i = 0; i < r.n_hide; i++)

@@ -57,7 +57,7 @@ void reply_run(const struct reply_run *r, struct buf *out)
 	reply_key_seq(out, r->session);
 	buf_key(out, "watch");
 	buf_putc(out, '{');
-	reply_key_text(out, "state", !r->held && missing ? STR("off") : missing ? STR("partial") : STR("on"));
+	reply_key_text(out, "state", r->unwatched || (!r->held && missing) ? STR("off") : missing ? STR("partial") : STR("on"));
 	reply_key_text(out, "tier", str_of(tier));
 	holds(out, "held", r->held);
 	holds(out, "missing", missing);

@@ -12,6 +12,7 @@ struct reply_run {
 	uint8_t token[32];
 	uint32_t held, need; /* HOLD_ bits; what the policy asks for */
 	char tier;
+	bool unwatched; /* there is no watcher: nobody will tell when the tree has ended */
 	struct str message;
 	const struct str *hide;
 	size_t n_hide;

@@ -46,6 +46,8 @@ def nobody_else(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     monkeypatch.setenv("PAWL_SOCKET", str(folder / "a.sock"))
     monkeypatch.setattr(_client, "_default", None)
+    monkeypatch.setattr(_client, "_run", None)
+    monkeypatch.delenv("PAWL_SESSION_FD", raising=False)
     monkeypatch.setattr(_wire, "RESTART_GRACE", 0.3)
 
 

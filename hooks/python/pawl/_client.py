@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from . import _money, _process, _proto
+from . import _inherited, _money, _process, _proto
 from ._asking import Asking
 from ._door import TIMEOUT, Door
 from ._keeper import keeper
@@ -66,6 +66,8 @@ class Session(Asking):
             raise TypeError(f"parent must be a pawl.Session, not {type(parent).__name__}")
         if parent is not None and socket is not None:
             raise ValueError("a child session is at its parent's socket")
+        if parent is None and socket is None and _inherited.named():
+            parent = _run_session()
         _money.span_text(timeout, "timeout")
         self._door = Door(socket, float(timeout))
         self._fields: dict[str, Any] = {
@@ -357,12 +359,46 @@ class Session(Asking):
             log.debug("no heartbeat for %r: %s", self, e)
 
 
+class _RunSession(Session):
+    """The one that `pawl run` opened for this command. Nothing here opens or closes it: it ends with the command."""
+
+    def __init__(self) -> None:
+        super().__init__(socket=os.devnull)  # the descriptor says where
+
+    def _opened(self) -> Self:
+        if self._token is None:
+            with self._lock():
+                if self._token is None:
+                    got = _inherited.read()
+                    self._door = Door(got.socket, self._door.timeout)
+                    self._door.path_from = _inherited.VARIABLE
+                    self.agent = self._fields["agent"] = got.agent
+                    self._accept({"session": got.session, "token": got.token})
+                    _live.discard(self)
+        return self
+
+    def _closing(self) -> bool:
+        return False
+
+
+_run: _RunSession | None = None
+
+
+def _run_session() -> _RunSession:
+    global _run
+    with _process.here().lock:
+        if _run is None:
+            _run = _RunSession()
+        return _run
+
+
 def default_session() -> Session:
-    """The process's own session (agent `local`), opened when a guard first needs it; a forked child shares it."""
+    """The process's own session: that of `pawl run`, else one of agent `local`, opened when a guard first needs it; a
+    forked child shares it."""
     global _default
     with _process.here().lock:
         if _default is None:
-            _default = Session()
+            _default = _run_session() if _inherited.named() else Session()
         return _default
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import _proto, _wire
+from . import _inherited, _proto, _wire
 from .errors import ProtocolError, Unavailable
 
 TIMEOUT = 5.0  # seconds for one question
@@ -45,6 +45,8 @@ def socket_path() -> tuple[str, str]:
     named = os.environ.get("PAWL_SOCKET")
     if named:
         return named.removeprefix("ipc://"), "PAWL_SOCKET"
+    if _inherited.named():
+        return _inherited.read().socket, _inherited.VARIABLE
     folder = home_dir()
     if os.environ.get("PAWL_DIR") and folder:
         return os.path.join(folder, "run", "agent.sock"), "PAWL_DIR"
