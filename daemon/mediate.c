@@ -46,6 +46,7 @@ void mediate_init(struct mediator *m)
 	pending_queue_init(&m->pending);
 	buf_init(&m->body, PAWL_MAX_BODY);
 	buf_init(&m->args, PAWL_MAX_MESSAGE * 16); /* canonical text may be longer than what arrived: 1e20 has 21 digits; facts keep a copy */
+	buf_init(&m->record, PAWL_MAX_MESSAGE * 16);
 }
 
 static void answer_no(struct mediator *m, void *cookie, enum reason_code code, const char *message)
@@ -68,6 +69,7 @@ void mediate_end(struct mediator *m)
 	state_free(m->state);
 	buf_done(&m->body);
 	buf_done(&m->args);
+	buf_done(&m->record);
 }
 
 size_t mediate_owed(const struct mediator *m)
@@ -111,7 +113,8 @@ int mediate_submit(struct mediator *m, const struct submission *s, struct refusa
 		return refuse_err(no, &err);
 	}
 	/* from here on the copy alone: what s->e borrows from the state may move while the state makes room */
-	if ((s->value.p && committer_attach(&slot, s->tree, s->value, &err) < 0) || state_room(m->state, &p->e, &err) < 0) {
+	if ((s->value.p && committer_attach(m->committer, &slot, s->tree, s->value, false, &err) < 0) ||
+	    (s->record.p && committer_attach(m->committer, &slot, s->tree, s->record, true, &err) < 0) || state_room(m->state, &p->e, &err) < 0) {
 		committer_cancel(m->committer, &slot);
 		free(p);
 		return refuse_err(no, &err);

@@ -50,7 +50,7 @@ struct mediator {
 	struct policy *policy;
 	struct state *state; /* what has been judged: ahead of the disk by what is pending */
 	struct pending_queue pending;
-	struct buf body, args;
+	struct buf body, args, record;
 	uint64_t durable;    /* one past the newest entry on disk */
 	bool open;	     /* false: the log cannot be written; everything is denied */
 	bool ahead;	     /* the state holds entries that never got to the disk: to be put back before anybody looks at it */

@@ -7,9 +7,10 @@
 struct submission {
 	struct entry *e; /* seq, now and wall are filled in by mediate_entry() */
 	void *cookie;
-	uint64_t tree;		/* with secret or value: for the private store */
+	uint64_t tree;		/* with secret, value or record: for the private store */
 	const uint8_t *secret;	/* NULL: none */
 	struct str value;	/* a card's arguments, STR_NONE: none */
+	struct str record;	/* what the policy keeps of arguments for people, STR_NONE: nothing */
 };
 PAWL_MUST_USE int mediate_submit(struct mediator *m, const struct submission *s, struct refusal *no);
 /* The same entry again, as an answer to cookie, once it is durable. */

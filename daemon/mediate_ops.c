@@ -5,6 +5,7 @@
 
 #include "policy/canon.h"
 #include "policy/laws.h"
+#include "policy/redact.h"
 #include "daemon/log/entry.h"
 
 #include <sodium.h>
@@ -138,6 +139,8 @@ int mediate_judged(struct mediator *m, const struct session_state *who, const st
 			return refuse_err(no, &err);
 		s.value = reviews_args(m->reviews, e.seq);
 	}
+	if (record_args(&m->policy->log, call->args, f->canon_args, &m->record, &s.record) < 0)
+		return refuse(no, REASON_UNAVAILABLE, "the arguments cannot be recorded: out of memory");
 	return mediate_submit(m, &s, no);
 }
 

@@ -3,6 +3,7 @@
 #include "daemon/mediate_int.h"
 
 #include "policy/laws.h"
+#include "policy/redact.h"
 
 #define MAX_PATH_TEXT WATCH_PATH
 #define MAX_COMM_TEXT 16
@@ -30,25 +31,31 @@ static struct str clean(struct texts *t, struct str s, size_t max)
 	return out;
 }
 
-/* The bytes of a start's arguments as the policy lets them be kept (`log: record_args`): for the private store, never for an entry. */
-static struct str watched_argv(const struct watch_started *s)
-{
-	return s->argv;
-}
-
 static void take_programs(const struct watch_args *a, const struct live *lv, uint64_t seq, struct texts *t, struct watched_program *rows)
 {
 	for (size_t i = 0; i < a->n_started; i++) {
 		const struct watch_started *s = &a->started[i];
-		struct str argv = watched_argv(s);
 
 		rows[i] = (struct watched_program){ .path = clean(t, s->path.p ? s->path : STR(""), MAX_PATH_TEXT), .comm = clean(t, s->comm, MAX_COMM_TEXT),
 						    .path_cut = s->path_cut, .dev = s->dev, .ino = s->ino, .pid = s->pid, .count = s->count };
-		if (!argv.p || !lv) /* without the secret nothing private can be said */
+		if (!s->argv.p || !lv) /* without the secret nothing private can be said */
 			continue;
 		rows[i].has_argv = true;
-		mediate_private_mac(lv->secret, seq, "argv", argv, rows[i].argv_mac);
+		mediate_private_mac(lv->secret, seq, "argv", s->argv, rows[i].argv_mac);
 	}
+}
+
+/* What the policy keeps of the programs' arguments (`log: record_args`): for the private store, never in an entry. */
+static int keep_argv(struct mediator *m, const struct watch_args *a, struct str *ret)
+{
+	struct str argv[PAWL_MAX_PROGRAMS];
+	bool known = false;
+
+	for (size_t i = 0; i < a->n_started; i++) {
+		argv[i] = a->started[i].argv;
+		known = known || argv[i].p;
+	}
+	return known ? record_argv(&m->policy->log, argv, a->n_started, &m->record, ret) : 0;
 }
 
 static void take_dead(const struct entry_watch *told, struct texts *t, struct watched_dead *rows)
@@ -67,7 +74,9 @@ int mediate_watch(struct mediator *m, const struct watch_args *a, void *cookie, 
 	int64_t now = clock_now(m->clock);
 	const struct session_state *who;
 	struct texts texts = { .n = 0 };
+	struct submission s = { .cookie = cookie };
 	struct entry_watch *w;
+	const struct live *lv;
 	struct entry e;
 	int r = mediate_ready(m, now, no);
 
@@ -80,7 +89,10 @@ int mediate_watch(struct mediator *m, const struct watch_args *a, void *cookie, 
 	w = &e.watch;
 	*w = a->told;
 	w->comm = clean(&texts, w->comm, MAX_COMM_TEXT);
-	take_programs(a, sessions_get(m->sessions, who->id), e.seq, &texts, programs);
+	lv = sessions_get(m->sessions, who->id);
+	take_programs(a, lv, e.seq, &texts, programs);
+	if (lv && keep_argv(m, a, &s.record) < 0)
+		return refuse(no, REASON_UNAVAILABLE, "the arguments cannot be recorded: out of memory");
 	w->programs = programs;
 	w->n_programs = a->n_started;
 	take_dead(&a->told, &texts, dead);
@@ -88,7 +100,9 @@ int mediate_watch(struct mediator *m, const struct watch_args *a, void *cookie, 
 	w->breakers = rows;
 	if (w->action == WATCHED_KILL || w->action == WATCHED_BREACH || w->action == WATCHED_LOST)
 		w->n_breakers = breaker_breach(m->policy, m->state, who, e.now, rows);
-	return mediate_submit(m, &(struct submission){ .e = &e, .cookie = cookie }, no);
+	s.e = &e;
+	s.tree = who->root;
+	return mediate_submit(m, &s, no);
 }
 
 int mediate_watch_over(struct mediator *m, uint64_t session, bool *ret_over, void *cookie, struct refusal *no)

@@ -99,6 +99,7 @@ static void compile_all(struct loader *ld, const struct ynode *root)
 	compile_loops(ld);
 	compile_sessions(ld);
 	compile_watch(ld);
+	compile_log(ld);
 	if (!ld->nomem && ld->rep->errors == 0)
 		lint_policy(ld);
 }

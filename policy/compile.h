@@ -40,6 +40,7 @@ enum part {
 	PART_SESSIONS,
 	PART_LIMITS,
 	PART_WATCH,
+	PART_LOG,
 	PART_COUNT
 };
 /* Values of a section that are looked at once all of them are there. */
@@ -148,9 +149,11 @@ void compile_breakers(struct loader *ld);
 void compile_loops(struct loader *ld);
 void compile_sessions(struct loader *ld);
 void compile_watch(struct loader *ld);
+void compile_log(struct loader *ld);
 /* Warnings about a policy that loads but will surprise; lint_index() needs the finished index. */
 void lint_policy(struct loader *ld);
 void lint_index(struct loader *ld);
+void lint_costs(struct loader *ld);
 
 /* ---- setters named in the schema's table ---- */
 schema_set set_version, set_name, set_currency, set_default, set_mode, set_part;
@@ -160,6 +163,6 @@ schema_set set_field, set_is, set_in, set_not, set_glob, set_regex, set_bound, s
 schema_set set_budget_node, set_breaker_node, set_then;
 schema_set set_repeat, set_same, set_window, set_ignore, set_loop, set_same_as, set_period;
 schema_set set_new, set_abort_hold, set_rate, set_checked;
-schema_set set_watch_rate, set_watch_memory, set_deny_exec, set_writes_under;
+schema_set set_watch_rate, set_watch_memory, set_deny_exec, set_writes_under, set_redact;
 
 #endif

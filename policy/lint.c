@@ -240,6 +240,7 @@ static void count_rule(void *arg, uint32_t rule)
 void lint_index(struct loader *ld)
 {
 	lint_uses(ld);
+	lint_costs(ld);
 	if (ld->pol->fallback != VERDICT_DENY)
 		return;
 	for (size_t i = 0; i < ld->n_names; i++) {

@@ -408,6 +408,7 @@ static void tell_all(struct teller *t)
 	tell_breakers(t);
 	tell_caps(t);
 	reload_watch(&t->old->watch, &t->pol->watch, tell_watched, t);
+	reload_log(&t->old->log, &t->pol->log, tell_watched, t);
 	tell_tools(t);
 }
 

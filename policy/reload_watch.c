@@ -3,6 +3,7 @@
 #include "policy/reload_watch.h"
 
 #include "policy/money.h"
+#include "policy/redact.h"
 #include "policy/report.h"
 
 #include <stdarg.h>
@@ -118,4 +119,33 @@ void reload_watch(const struct watch_policy *old, const struct watch_policy *pol
 	say_missing(&s, LOOSER, "deny_exec has no more", old->deny_exec, old->n_deny_exec, pol->deny_exec, pol->n_deny_exec);
 	say_missing(&s, TIGHTER, "deny_exec has", pol->deny_exec, pol->n_deny_exec, old->deny_exec, old->n_deny_exec);
 	say_writes(&s);
+}
+
+/* ---- log ---- */
+
+static bool in_set(const struct redact_path *row, const struct redact_set *set)
+{
+	for (size_t i = 0; set && i < set->n; i++)
+		if (set->paths[i].anywhere == row->anywhere && str_eq(set->paths[i].text, row->text))
+			return true;
+	return false;
+}
+
+static void say_redact(const struct side *s, enum reload_way way, const char *what, const struct redact_set *a, const struct redact_set *b)
+{
+	for (size_t i = 0; a && i < a->n; i++)
+		if (!in_set(&a->paths[i], b))
+			say(s, way, "log.redact %s %s %s", what, a->paths[i].anywhere ? "anywhere" : "args", QUOTED(a->paths[i].text));
+}
+
+void reload_log(const struct log_policy *old, const struct log_policy *pol, reload_say *tell, void *arg)
+{
+	static const char *const words[RECORD_COUNT] = { "digest", "redacted", "full" };
+	struct side s = { .say = tell, .arg = arg };
+
+	if (old->record_args != pol->record_args) /* the enum goes from little to all */
+		say(&s, pol->record_args > old->record_args ? LOOSER : TIGHTER, "log.record_args %s -> %s", words[old->record_args],
+		    words[pol->record_args]);
+	say_redact(&s, LOOSER, "has no more", old->redact, pol->redact);
+	say_redact(&s, TIGHTER, "has", pol->redact, old->redact);
 }

@@ -37,7 +37,7 @@ static const struct schema_key rows[] = {
 	KEY("", "limits", SECTION, .set = set_part, .number = PART_LIMITS),
 	LATER("", "prices", NAMED),
 	KEY("", "watch", SECTION, .set = set_part, .number = PART_WATCH),
-	LATER("", "log", SECTION),
+	KEY("", "log", SECTION, .set = set_part, .number = PART_LOG),
 
 	KEY("tools.*", "aliases", LIST, .set = set_aliases),
 	KEY("tools.*", "uses", LIST, .set = set_uses),
@@ -171,8 +171,8 @@ static const struct schema_key rows[] = {
 	LATER("watch", "unpermitted_exec", WORD),
 	LATER("watch.egress", "allow", LIST),
 
-	LATER("log", "record_args", WORD),
-	LATER("log", "redact", LIST),
+	KEY("log", "record_args", WORD, .words = "digest redacted full", IN(log_policy, record_args)),
+	KEY("log", "redact", LIST, .set = set_redact),
 	LATER("log", "checkpoint", SPAN),
 };
 

@@ -3,6 +3,7 @@
  * bytes never reach the terminal. */
 #include "daemon/base/json.h"
 #include "daemon/cli/log.h"
+#include "daemon/cli/recorded.h"
 #include "daemon/log/journal.h"
 #include "daemon/log/note.h"
 
@@ -17,12 +18,14 @@ struct show {
 	uint64_t from, to;
 	enum show_form form;
 	struct buf out;
+	bool args;
+	struct recorded recorded;
 	bool past; /* beyond `to`: the walk was stopped on purpose */
 };
 
 static int show_help(FILE *out, int status)
 {
-	(void)fputs("usage: pawl log show [--dir DIR | DIR] [--from SEQ] [--to SEQ] [--kind K] [--session s_N] [--json "
+	(void)fputs("usage: pawl log show [--dir DIR | DIR] [--from SEQ] [--to SEQ] [--kind K] [--session s_N] [--args] [--json "
 		    "| --raw]\n"
 		    "Prints the entries of a log: sequence, time, kind, verdict, tool, reason. Signatures are not "
 		    "checked: `pawl log verify`.\n\n"
@@ -32,7 +35,8 @@ static int show_help(FILE *out, int status)
 		    "  --kind K       decision, claim, settle, session, resolve, breaker, key,\n"
 		    "                 start, stop, policy, timeout, throttle, loss, snapshot\n"
 		    "  --session s_N  entries that name this session\n"
-		    "  --json         the JSON bodies, one a line\n"
+		    "  --args         under an entry what was recorded of its arguments, if anything (log: {record_args: …} of the policy)\n"
+		    "  --json         the JSON bodies, one a line; arguments as {\"recorded\":SEQ,\"args\":TEXT} behind theirs\n"
 		    "  --raw          the signed entries as they are\n",
 		    out);
 	return status;
@@ -132,6 +136,23 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 	buf_putc(out, '\n');
 }
 
+static void show_recorded(struct show *sh, uint64_t seq)
+{
+	PAWL_CLEANUP(buf_done) struct buf args = BUF_MAX(PAWL_MAX_VALUE);
+
+	if (!sh->args || sh->form == SHOW_RAW || !recorded_get(&sh->recorded, seq, &args))
+		return;
+	if (sh->form == SHOW_JSON) {
+		buf_printf(&sh->out, "{\"recorded\":%llu,\"args\":", (unsigned long long)seq);
+		buf_json(&sh->out, buf_str(&args));
+		buf_puts(&sh->out, "}\n");
+	} else {
+		buf_puts(&sh->out, "         args ");
+		plain(&sh->out, buf_str(&args));
+		buf_putc(&sh->out, '\n');
+	}
+}
+
 /* ---- the walk ---- */
 
 static bool wanted(const struct show *sh, const struct json *doc)
@@ -178,6 +199,7 @@ static int visit(void *arg, uint64_t seq, struct str note, struct pawl_error *er
 			buf_str_add(&sh->out, sh->form == SHOW_RAW ? note : v.body);
 		if (sh->form != SHOW_LINE)
 			buf_putc(&sh->out, '\n'); /* raw: an empty line between notes */
+		show_recorded(sh, seq);
 		r = flush(sh, err);
 	}
 	json_free(doc);
@@ -203,6 +225,7 @@ static int show_parse(int argc, char **argv, struct show *sh, int *ret_status)
 		{ "to", required_argument, NULL, 't' },
 		{ "kind", required_argument, NULL, 'k' },
 		{ "session", required_argument, NULL, 's' },
+		{ "args", no_argument, NULL, 'a' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "raw", no_argument, NULL, 'r' },
 		{ "help", no_argument, NULL, 'h' },
@@ -225,6 +248,8 @@ static int show_parse(int argc, char **argv, struct show *sh, int *ret_status)
 			sh->session = optarg;
 		else if (c == 'f' || c == 't')
 			good = number(optarg, c == 'f' ? &sh->from : &sh->to);
+		else if (c == 'a')
+			sh->args = true;
 		else if (c == 'j' || c == 'r')
 			sh->form = c == 'j' ? SHOW_JSON : SHOW_RAW;
 		else
@@ -252,12 +277,15 @@ int log_show(int argc, char **argv)
 	if (show_parse(argc, argv, &sh, &status) < 0)
 		return status;
 	cfg.dir = dir;
+	if (sh.args)
+		recorded_open(&sh.recorded, "log show", sh.dir);
 	r = log_folder(sh.dir, dir, &err);
 	if (r == 0)
 		r = journal_open(&cfg, visit, &sh, &j, &rec, &err);
 	if (r < 0 && sh.past)
 		r = 0;
 	journal_close(j);
+	recorded_close(&sh.recorded);
 	buf_done(&sh.out);
 	if (fflush(stdout) != 0 && r == 0)
 		r = pawl_fail_errno(&err, "output");

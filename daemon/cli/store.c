@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #define BATCH	  5000 /* entries a transaction */
-#define EXIT_BUSY 75   /* as pawld has it */
 
 struct store_options {
 	const char *dir, *state, *log, *key;
+	uint64_t session;
 	bool json;
 };
 struct places {
@@ -226,7 +226,7 @@ static int status_of(const struct pawl_error *err)
 	case PAWL_E_KEY:
 		return VERIFY_WRONG_KEY;
 	case PAWL_E_BUSY:
-		return EXIT_BUSY;
+		return STORE_EXIT_BUSY;
 	case PAWL_E_USAGE:
 		return 2;
 	default:
@@ -407,14 +407,26 @@ static int status_main(const struct store_options *o, const struct places *at)
 
 /* ---- the verbs ---- */
 
+static int forget_main(const struct store_options *o, const struct places *at)
+{
+	struct pawl_error err;
+
+	if (o->session)
+		return store_forget(at->private, o->session, o->json);
+	(void)pawl_fail(&err, PAWL_E_USAGE, "forget whom? --session s_N");
+	return lines_fail("store forget", &err);
+}
+
 static int usage(FILE *out, int status)
 {
-	(void)fputs("usage: pawl store rebuild|status [--dir DIR] [--state DIR] [--log DIR] [--key FILE|VKEY] [--json]\n"
+	(void)fputs("usage: pawl store rebuild|status|forget [--dir DIR] [--state DIR] [--log DIR] [--key FILE|VKEY] [--json]\n"
 		    "projection.sqlite in the state folder holds the log as tables, for questions in SQL (docs/store.md). pawld keeps it and\n"
 		    "believes nothing in it.\n\n"
 		    "  rebuild     make it anew from entry 0 of the log, chain and newest signature checked, while no pawld runs; the old\n"
 		    "              file stays until the new one is whole\n"
 		    "  status      how many entries it covers and how many the log has, its rows, snapshots, size; pawld may be running\n\n"
+		    "  forget      overwrite what is kept in readable form of one tree of sessions (--session s_N, its first one): its\n"
+		    "              secret, recorded arguments, what its cards show; while no pawld runs\n\n"
 		    "  --dir DIR   the folder that `pawl init` made (default: $PAWL_DIR, /var/lib/pawl for root, else\n"
 		    "              $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		    "  --state, --log DIR   where pawld was told that these are (default: DIR/state, DIR/log)\n"
@@ -432,6 +444,7 @@ static int parse(int argc, char **argv, struct store_options *o, int *ret_status
 	static const struct option longs[] = { { "dir", required_argument, NULL, 'd' }, { "state", required_argument, NULL, 's' },
 					       { "log", required_argument, NULL, 'l' }, { "key", required_argument, NULL, 'k' },
 					       { "json", no_argument, NULL, 'j' },	{ "help", no_argument, NULL, 'h' },
+					       { "session", required_argument, NULL, 'i' },
 					       { NULL, 0, NULL, 0 } };
 	int c;
 
@@ -439,6 +452,8 @@ static int parse(int argc, char **argv, struct store_options *o, int *ret_status
 	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
 		if (c == 'j') {
 			o->json = true;
+		} else if (c == 'i' && id_parse(str_of(optarg), 's', &o->session) == 0) {
+			continue;
 		} else if (c == 'd' || c == 's' || c == 'l' || c == 'k') {
 			*(c == 'd' ? &o->dir : c == 's' ? &o->state : c == 'l' ? &o->log : &o->key) = optarg;
 		} else {
@@ -455,20 +470,26 @@ static int parse(int argc, char **argv, struct store_options *o, int *ret_status
 
 int cli_store(int argc, char **argv)
 {
-	static int (*const verbs[])(const struct store_options *, const struct places *) = { rebuild_main, status_main };
+	static const struct {
+		const char *name;
+		int (*run)(const struct store_options *, const struct places *);
+	} verbs[] = { { "rebuild", rebuild_main }, { "status", status_main }, { "forget", forget_main } };
 	struct str verb = argc > 1 ? str_of(argv[1]) : STR_NONE;
 	struct store_options o = { .dir = NULL };
 	struct pawl_error err = { .code = PAWL_OK };
 	struct places at;
 	int status;
+	size_t i;
 
 	if (str_is(verb, "--help") || str_is(verb, "-h") || str_is(verb, "help"))
 		return usage(stdout, 0);
-	if (!str_is(verb, "rebuild") && !str_is(verb, "status"))
+	for (i = 0; i < PAWL_LEN(verbs) && !str_is(verb, verbs[i].name);)
+		i++;
+	if (i == PAWL_LEN(verbs))
 		return usage(stderr, 2);
 	if (parse(argc - 1, argv + 1, &o, &status) < 0)
 		return status;
 	if (find_places(&o, &at, &err) < 0)
 		return lines_fail("store", &err);
-	return verbs[str_is(verb, "status")](&o, &at);
+	return verbs[i].run(&o, &at);
 }

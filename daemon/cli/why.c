@@ -4,6 +4,7 @@
 
 #include "daemon/cli/advice.h"
 #include "daemon/cli/lines.h"
+#include "daemon/cli/recorded.h"
 #include "daemon/cli/replay.h"
 #include "daemon/log/entry.h"
 
@@ -350,6 +351,11 @@ static void show(struct lines *l, const struct json *doc)
 	(void)line_value(l, ", session ", doc, "session", "");
 	(void)line_value(l, ", agent ", doc, "agent", "");
 	line_end(l);
+	if (json_get(doc, "args")) {
+		line_label(l, "args");
+		(void)line_value(l, "", doc, "args", "");
+		line_end(l);
+	}
 	reason_line(l, "reason", NULL, json_get(doc, "reason"));
 	if (would)
 		reason_line(l, "would", would, json_get(would, "reason"));
@@ -375,7 +381,7 @@ static void show(struct lines *l, const struct json *doc)
 static int usage(FILE *out, int status)
 {
 	(void)fputs("usage: pawl why d_N [--dir DIR] [--json]\n"
-		    "Says of one decision what was asked, the verdict, the rule, counter and limit behind it, what it drew from, its review and\n"
+		    "Says of one decision what was asked (its arguments too, where the policy let them be recorded), the verdict, the rule, counter and limit behind it, what it drew from, its review and\n"
 		    "who answered it, how it was settled, and what would make such a call pass. Reads the log's files; pawld may be running.\n"
 		    "Signatures are not checked: `pawl log verify`.\n\n"
 		    "  --dir DIR   the log's folder, or the folder that `pawl init` made (default: $PAWL_DIR,\n"
@@ -384,6 +390,20 @@ static int usage(FILE *out, int status)
 		    "Exit status: 0 shown, 1 no such decision or no readable log, 2 usage.\n",
 		    out);
 	return status;
+}
+
+/* As text: it may have been cut, and was chosen by an agent. */
+static void put_recorded(struct buf *doc, const char *dir, uint64_t seq)
+{
+	struct buf args = BUF_MAX(PAWL_MAX_VALUE);
+	struct recorded rc;
+
+	recorded_open(&rc, "why", dir);
+	if (recorded_get(&rc, seq, &args))
+		key_text(doc, "args", buf_str(&args));
+	doc->failed |= args.failed;
+	recorded_close(&rc);
+	buf_done(&args);
 }
 
 static int answer(struct why *y, const char *dir, bool json)
@@ -397,6 +417,7 @@ static int answer(struct why *y, const char *dir, bool json)
 	if (r < 0)
 		return lines_fail("why", &err);
 	buf_str_add(&doc, buf_str(&y->decision));
+	put_recorded(&doc, dir, y->seq);
 	if (y->review.n) {
 		buf_key(&doc, "review");
 		buf_str_add(&doc, buf_str(&y->review));

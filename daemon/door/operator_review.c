@@ -5,6 +5,7 @@
 #include "daemon/base/oplog.h"
 #include "daemon/log/entry.h"
 #include "daemon/operator_key.h"
+#include "policy/redact.h"
 
 #include <sodium.h>
 
@@ -113,8 +114,27 @@ int handle_review_list(struct job *job, struct buf *out)
 	return 0;
 }
 
+/* `show_args: redacted`. What was cut, and what is JSON only for our own writer (1e20 in digits), is gone over as a text. */
+static void redact_card(const struct mediator *m, struct reply_card *row, struct buf *text)
+{
+	struct json *args;
+
+	if (!row->args.p)
+		return;
+	if (json_parse(row->args, PAWL_MAX_DEPTH, &args, NULL) == 0) {
+		redact_json(m->policy->log.redact, args, text);
+		json_free(args);
+	} else {
+		redact_text(m->policy->log.redact, row->args, true, text);
+	}
+	row->args = buf_ok(text) ? redact_fit(buf_str(text)) : STR_NONE; /* not known is better than not redacted */
+	if (row->args_bytes)
+		row->args_bytes = row->args.n == text->n ? (int64_t)text->n : 0;
+}
+
 int handle_review_show(struct job *job, struct buf *out)
 {
+	PAWL_CLEANUP(buf_done) struct buf args = BUF_MAX(PAWL_MAX_VALUE * 12);
 	const struct mediator *m = &job->d->m;
 	const struct card_state *card = state_card_by_id(m->state, job->rq.review);
 	struct card_text text = { .parsed = false };
@@ -125,6 +145,7 @@ int handle_review_show(struct job *job, struct buf *out)
 		return 0;
 	}
 	card_row(m, card, true, &row, &text);
+	redact_card(m, &row, &args);
 	reply_review_show(&row, out);
 	card_text_done(&text);
 	return 0;

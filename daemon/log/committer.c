@@ -63,7 +63,7 @@ static void ring(const struct committer *c)
 
 static int secrets_put(struct committer *c, const struct list *batch, struct pawl_error *err)
 {
-	struct private_row rows[2 * COMMIT_MAX_ENTRIES];
+	struct private_row rows[3 * COMMIT_MAX_ENTRIES];
 	size_t n = 0;
 	int r;
 
@@ -73,8 +73,11 @@ static int secrets_put(struct committer *c, const struct list *batch, struct paw
 			memcpy(rows[n++].secret, it->secret, 32);
 			sodium_memzero(it->secret, sizeof(it->secret));
 		}
-		if (it->value)
-			rows[n++] = (struct private_row){ .tree = it->tree, .seq = it->seq, .value = { it->value, it->value_n } };
+		for (int i = 0; i < 2; i++)
+			if (it->value[i].p)
+				rows[n++] = (struct private_row){
+					.tree = it->tree, .seq = it->seq, .value = { it->value[i].p, it->value[i].n }, .record = i == 1
+				};
 	}
 	if (n == 0)
 		return 0;
@@ -357,17 +360,32 @@ void committer_cancel(struct committer *c, struct commit_slot *slot)
 	slot->item = NULL;
 }
 
-int committer_attach(struct commit_slot *slot, uint64_t tree, struct str value, struct pawl_error *err)
+int committer_attach(struct committer *c, struct commit_slot *slot, uint64_t tree, struct str value, bool record, struct pawl_error *err)
 {
 	struct item *it = slot->item;
+	char *copy;
+	bool room;
 
-	if (it->value || value.n > PAWL_MAX_VALUE)
+	if (it->value[record].p || value.n > PAWL_MAX_VALUE)
 		return pawl_fail(err, PAWL_E_LIMIT, "a private value of %zu bytes, at most %u", value.n, PAWL_MAX_VALUE);
-	it->value = malloc(value.n + 1);
-	if (!it->value)
+	copy = malloc(value.n + 1);
+	if (!copy)
 		return pawl_fail(err, PAWL_E_NOMEM, "no memory for a private value of %zu bytes", value.n);
-	memcpy(it->value, value.p, value.n);
-	it->value_n = value.n;
+	lock(c);
+	room = value.n <= COMMIT_MAX_WAITING - c->held_bytes;
+	if (room) {
+		c->held_bytes += value.n;
+		it->cost += value.n;
+	}
+	unlock(c);
+	if (!room) {
+		free(copy);
+		return pawl_fail(err, PAWL_E_FULL, "too many bytes wait for the log");
+	}
+	if (value.n)
+		memcpy(copy, value.p, value.n);
+	it->value[record].p = copy;
+	it->value[record].n = value.n;
 	it->tree = tree;
 	return 0;
 }

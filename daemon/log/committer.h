@@ -16,6 +16,7 @@ struct private_row {
 	uint8_t secret[32];
 	uint64_t seq;	  /* 0: the row is a secret. Else a value (a card's arguments) that belongs to entry seq of the tree */
 	struct str value; /* borrowed */
+	bool record;	  /* a value for people, which stays until its tree is forgotten; a card's goes with the card */
 };
 typedef int commit_put_secrets(void *store, const struct private_row *rows, size_t n,
 			       struct pawl_error *err); /* durable on 0 */
@@ -47,8 +48,10 @@ struct commit_slot {
 PAWL_MUST_USE int committer_reserve(struct committer *c, size_t body_bytes, struct commit_slot *ret,
 				    struct pawl_error *err);
 void committer_cancel(struct committer *c, struct commit_slot *slot); /* accepts an empty slot */
-/* A value for the private store under (tree, the entry's sequence), synced before the entry; copied. At most one a slot. */
-PAWL_MUST_USE int committer_attach(struct commit_slot *slot, uint64_t tree, struct str value, struct pawl_error *err);
+/* A value for the private store under (tree, the entry's sequence), synced before the entry; copied. At most one a slot that is a record,
+ * and one that is none. Its bytes count as the entry's do (PAWL_E_FULL). */
+PAWL_MUST_USE int committer_attach(struct committer *c, struct commit_slot *slot, uint64_t tree, struct str value, bool record,
+				   struct pawl_error *err);
 /* Cannot fail. body is copied. secret: 32 bytes for the private store under `tree`, synced before the entry, or NULL.
  */
 void committer_push(struct committer *c, struct commit_slot *slot, uint64_t seq, struct str body, uint64_t tree,

@@ -14,8 +14,10 @@ struct item {
 	size_t cost, prev_at; /* bytes counted against COMMIT_MAX_WAITING; where line 4 starts */
 	bool has_secret, last_resort, durable;
 	uint8_t secret[32];
-	char *value; /* attached; NULL: none */
-	size_t value_n;
+	struct {
+		char *p; /* NULL: none */
+		size_t n;
+	} value[2]; /* attached: a card's arguments; a record */
 };
 struct list {
 	struct item *head, **end;
@@ -51,9 +53,11 @@ static inline void item_free(struct item *it)
 		return;
 	sodium_memzero(it->secret, sizeof(it->secret));
 	buf_done(&it->note);
-	if (it->value)
-		sodium_memzero(it->value, it->value_n);
-	free(it->value);
+	for (int i = 0; i < 2; i++) {
+		if (it->value[i].p)
+			sodium_memzero(it->value[i].p, it->value[i].n);
+		free(it->value[i].p);
+	}
 	free(it);
 }
 #endif

@@ -1,9 +1,10 @@
-/* daemon/store/private.c - see private.h. Owns the connection and its statements. Must not know what a secret is used
+/* daemon/store/private.c - see private.h. Owns the connection, its statements and the lock. Must not know what a secret is used
  * for.
  *
  * Rollback journal in TRUNCATE mode with synchronous=FULL: SQLite then syncs the truncation too, so that a commit that
  * was reported cannot be rolled back by a journal that a power cut brought back. secure_delete overwrites what a
- * redaction removes. One process only: the exclusive lock is taken at the start, a second opener gets PAWL_E_BUSY. */
+ * redaction removes. One writer only: it holds flock() on the file, a second one gets PAWL_E_BUSY. Readers (private_reader) may come
+ * in between its transactions, each for one row; they wait for it and it, briefly, for them. */
 #include "daemon/store/private.h"
 
 #include "daemon/store/beside.h"
@@ -14,19 +15,25 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define APPLICATION_ID 0x7061776c /* "pawl" */
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
+#define PATIENCE_MS    2000 /* a reader that is stopped in the middle of a row holds up a commit, not for ever */
 
 #define SQL_VALUES                                                                                               \
 	"CREATE TABLE value(seq INTEGER PRIMARY KEY, tree INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;"       \
 	"CREATE INDEX value_tree ON value(tree);"
+#define SQL_RECORDS                                                                                              \
+	"CREATE TABLE record(seq INTEGER PRIMARY KEY, tree INTEGER NOT NULL, bytes BLOB NOT NULL) STRICT;"      \
+	"CREATE INDEX record_tree ON record(tree);"
 
 struct private_store {
 	sqlite3 *db;
-	sqlite3_stmt *put, *put_value, *drop;
+	sqlite3_stmt *put, *put_value, *put_record, *drop;
+	int lock; /* the flock; -1: none. Closed last: closing any descriptor of the file ends SQLite's own locks */
 	char file[128]; /* for messages; may be cut */
 };
 
@@ -81,7 +88,7 @@ static int ask(struct private_store *ps, const char *sql, char out[static 64], s
 
 /* Makes the file with its mode before SQLite sees it (its journals copy the mode), or refuses one that others can read.
  */
-static int file_prepare(const char *path, struct pawl_error *err)
+static int file_prepare(const char *path, int *ret_fd, struct pawl_error *err)
 {
 	struct stat st;
 	int fd, r = 0;
@@ -97,7 +104,13 @@ static int file_prepare(const char *path, struct pawl_error *err)
 		r = pawl_fail(err, PAWL_E_UNSAFE,
 			      "private store %s: must be ours and mode 0600 or less, is uid %u, mode %04o", path,
 			      (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
-	(void)close(fd);
+	else if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		r = errno == EWOULDBLOCK ? pawl_fail(err, PAWL_E_BUSY, "private store %s: another pawld uses it", path)
+					 : pawl_fail_errno(err, "private store %s", path);
+	if (r < 0)
+		(void)close(fd);
+	else
+		*ret_fd = fd;
 	return r;
 }
 
@@ -137,11 +150,13 @@ static int schema(struct private_store *ps, struct pawl_error *err)
 		return run(
 		    ps,
 		    "BEGIN IMMEDIATE;"
-		    "CREATE TABLE tree(id INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK(length(secret)=32)) STRICT;" SQL_VALUES
-		    "PRAGMA application_id=0x7061776c; PRAGMA user_version=2; COMMIT",
+		    "CREATE TABLE tree(id INTEGER PRIMARY KEY, secret BLOB NOT NULL CHECK(length(secret)=32)) STRICT;" SQL_VALUES SQL_RECORDS
+		    "PRAGMA application_id=0x7061776c; PRAGMA user_version=3; COMMIT",
 		    err);
 	if (strtol(id, NULL, 10) == APPLICATION_ID && strtol(version, NULL, 10) == 1) /* secrets alone */
-		return run(ps, "BEGIN IMMEDIATE;" SQL_VALUES "PRAGMA user_version=2; COMMIT", err);
+		return run(ps, "BEGIN IMMEDIATE;" SQL_VALUES SQL_RECORDS "PRAGMA user_version=3; COMMIT", err);
+	if (strtol(id, NULL, 10) == APPLICATION_ID && strtol(version, NULL, 10) == 2) /* secrets and cards */
+		return run(ps, "BEGIN IMMEDIATE;" SQL_RECORDS "PRAGMA user_version=3; COMMIT", err);
 	if (strtol(id, NULL, 10) != APPLICATION_ID || strtol(version, NULL, 10) != SCHEMA_VERSION)
 		return pawl_fail(err, PAWL_E_MALFORMED,
 				 "private store %s: not a store of this version (id %s, version %s)", ps->file, id,
@@ -159,9 +174,10 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 	if (rc != SQLITE_OK)
 		return db_fail(ps, rc, "open", err);
 	(void)sqlite3_extended_result_codes(ps->db, 1);
+	(void)sqlite3_busy_timeout(ps->db, PATIENCE_MS);
 	r = run(
 	    ps,
-	    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA "
+	    "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL; PRAGMA "
 	    "secure_delete=ON;"
 	    "PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON; BEGIN EXCLUSIVE; COMMIT",
 	    err);
@@ -177,6 +193,9 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 		rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO value(seq, tree, bytes) VALUES(?1, ?2, ?3)", -1,
 					SQLITE_PREPARE_PERSISTENT, &ps->put_value, NULL);
 	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(ps->db, "INSERT OR REPLACE INTO record(seq, tree, bytes) VALUES(?1, ?2, ?3)", -1,
+					SQLITE_PREPARE_PERSISTENT, &ps->put_record, NULL);
+	if (rc == SQLITE_OK)
 		rc = sqlite3_prepare_v3(ps->db, "DELETE FROM value WHERE seq = ?1", -1, SQLITE_PREPARE_PERSISTENT, &ps->drop, NULL);
 	return rc == SQLITE_OK ? 0 : db_fail(ps, rc, "set-up", err);
 }
@@ -184,13 +203,16 @@ static int db_open(struct private_store *ps, const char *path, struct pawl_error
 int private_open(const char *path, struct private_store **ret, struct pawl_error *err)
 {
 	struct private_store *ps;
-	int r = file_prepare(path, err);
+	int fd = -1, r = file_prepare(path, &fd, err);
 
 	if (r < 0)
 		return r;
 	ps = calloc(1, sizeof(*ps));
-	if (!ps)
+	if (!ps) {
+		(void)close(fd);
 		return pawl_fail(err, PAWL_E_NOMEM, "no memory for the private store");
+	}
+	ps->lock = fd;
 	(void)snprintf(ps->file, sizeof(ps->file), "%s", path);
 	r = db_open(ps, path, err);
 	if (r == 0)
@@ -209,14 +231,16 @@ void private_close(struct private_store *ps)
 		return;
 	(void)sqlite3_finalize(ps->put);
 	(void)sqlite3_finalize(ps->put_value);
+	(void)sqlite3_finalize(ps->put_record);
 	(void)sqlite3_finalize(ps->drop);
 	(void)sqlite3_close(ps->db);
+	(void)close(ps->lock);
 	free(ps);
 }
 
 static int put_one(struct private_store *ps, const struct private_row *row)
 {
-	sqlite3_stmt *put = row->seq ? ps->put_value : ps->put;
+	sqlite3_stmt *put = !row->seq ? ps->put : row->record ? ps->put_record : ps->put_value;
 	int rc, reset;
 
 	if (row->tree > INT64_MAX || row->seq > INT64_MAX || row->value.n > PAWL_MAX_VALUE)
@@ -361,7 +385,26 @@ int private_trim(struct private_store *ps, uint64_t next_seq, struct pawl_error 
 	if (next_seq > INT64_MAX)
 		return 0; /* no row lies there */
 	r = trim(ps, "DELETE FROM tree WHERE id >= ?1", next_seq, err);
-	return r < 0 ? r : trim(ps, "DELETE FROM value WHERE seq >= ?1", next_seq, err);
+	if (r == 0)
+		r = trim(ps, "DELETE FROM value WHERE seq >= ?1", next_seq, err);
+	return r < 0 ? r : trim(ps, "DELETE FROM record WHERE seq >= ?1", next_seq, err);
+}
+
+int private_forget(struct private_store *ps, uint64_t tree, size_t *ret_rows, struct pawl_error *err)
+{
+	static const char *const sql[] = { "DELETE FROM record WHERE tree = ?1", "DELETE FROM value WHERE tree = ?1", "DELETE FROM tree WHERE id = ?1" };
+	sqlite3_int64 before = sqlite3_total_changes(ps->db);
+	int r = tree <= INT64_MAX ? run(ps, "BEGIN IMMEDIATE", err) : pawl_fail(err, PAWL_E_LIMIT, "there is no such tree");
+
+	for (size_t i = 0; r == 0 && i < PAWL_LEN(sql); i++)
+		r = trim(ps, sql[i], tree, err);
+	if (r == 0)
+		r = run(ps, "COMMIT", err);
+	if (r < 0)
+		roll_back(ps);
+	else
+		*ret_rows = (size_t)(sqlite3_total_changes(ps->db) - before);
+	return r;
 }
 
 int private_mark(struct private_store *ps, uint64_t entries, struct pawl_error *err)

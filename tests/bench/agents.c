@@ -102,7 +102,7 @@ static void push(struct bench *b, const struct entry *e, uint64_t tree, const ui
 		die("entry_render", NULL);
 	while ((r = committer_reserve(b->committer, b->body.n, &slot, &err)) == PAWL_E_FULL)
 		reap(b, 10000);
-	if (r < 0 || (value.p && committer_attach(&slot, tree, value, &err) < 0))
+	if (r < 0 || (value.p && committer_attach(b->committer, &slot, tree, value, false, &err) < 0))
 		die("committer", &err);
 	committer_push(b->committer, &slot, e->seq, buf_str(&b->body), tree, secret, NULL);
 }

@@ -1,6 +1,7 @@
 /* tests/unit/test_policy.c - policy_load() from outside: vectors of good and bad files, what a good one becomes, and
  * what happens when memory is short. Runs from the top of the repository. */
 #include "policy/condition.h"
+#include "policy/redact.h"
 
 #include "tests/support/fail_malloc.h"
 #include "tests/support/policy_file.h"
@@ -209,6 +210,9 @@ static void check_watch(const struct policy *p)
 	assert_string_equal(w->writes_under[1].p, "/tmp/agent");
 	assert_string_equal(w->writes_under[2].p, ".");
 	assert_int_equal(watch_policy_needs(w), (HOLD_EVENTS << 1) - 1);
+	assert_true(p->log.record_args == RECORD_REDACTED && p->log.redact && p->log.redact->n == 3);
+	assert_true(str_is(p->log.redact->paths[1].text, "db.note") && !p->log.redact->paths[1].anywhere);
+	assert_true(str_is(p->log.redact->paths[2].text, "api_key") && p->log.redact->paths[2].anywhere);
 }
 
 static void test_values(void **state)
@@ -236,7 +240,7 @@ static void test_values(void **state)
 	assert_int_equal(got.r, 0);
 	assert_true(str_is(p->name, "every-built-key") && str_is(p->currency, "EUR"));
 	assert_true(p->fallback == VERDICT_REVIEW && p->mode == MODE_ENFORCE && !p->attended);
-	assert_int_equal(p->n_tools, 5);
+	assert_int_equal(p->n_tools, 7);
 	assert_true(str_is(p->tools[0].name, "web.search") && p->tools[0].has_cost && !p->tools[0].has_default_cost &&
 		    p->tools[0].refund);
 	assert_true(p->tools[0].cost == 2000000 && p->tools[0].lease_ns == 90 * NS_PER_SEC &&
@@ -245,7 +249,7 @@ static void test_values(void **state)
 	assert_true(p->tools[0].n_volatile == 2 && str_is(p->tools[0].volatile_paths[1], "page.token"));
 	assert_int_equal(p->n_rules, 6);
 	assert_true(str_is(p->rules[2].id, "elsewhere") && p->rules[2].answer == VERDICT_DENY &&
-		    p->rules[2].line == 35 && p->rules[2].sticky == STICK_TREE);
+		    p->rules[2].line == 37 && p->rules[2].sticky == STICK_TREE);
 	assert_true(p->rules[4].sticky == STICK_SESSION && p->rules[5].sticky == STICK_NEVER &&
 		    p->rules[0].sticky == STICK_NEVER && p->rules[3].sticky == STICK_NEVER);
 	assert_true(p->rules[0].answer == VERDICT_ALLOW && !p->rules[0].when && !p->rules[0].unless &&

@@ -5,6 +5,8 @@
 #include "daemon/store/private.h"
 #include "tests/support/fail_malloc.h"
 
+#include <sqlite3.h>
+
 static char dir[64], path[512];
 
 static int setup(void **state)
@@ -264,6 +266,81 @@ static void test_full(void **state)
 	free(rows);
 }
 
+/* What is recorded: read while the writer has the file, kept where cards' values are dropped, gone with its tree alone. */
+static void test_records(void **state)
+{
+	struct private_row rows[] = { { .tree = 7, .secret = { 7 } },
+				      { .tree = 7, .seq = 9, .value = STR("card 9") },
+				      { .tree = 7, .seq = 9, .value = STR("record 9"), .record = true },
+				      { .tree = 8, .seq = 10, .value = STR("record 10"), .record = true },
+				      { .tree = 8, .seq = 11, .value = STR("bad \xff"), .record = true } };
+	struct private_store *ps = open_good();
+	struct private_reader *pr = NULL;
+	struct buf out = BUF_MAX(100);
+	struct values v = { 0 };
+	struct pawl_error err;
+	size_t n = 7;
+
+	(void)state;
+	assert_int_equal(private_put(ps, rows, 5, &err), 0);
+	assert_int_equal(private_values(ps, note_value, &v, &err), 0);
+	assert_true(v.n == 1 && strcmp(v.last, "7:card 9") == 0); /* a start asks for these, and drops those that no card needs */
+	assert_int_equal(private_drop(ps, (uint64_t[]){ 9, 10 }, 2, &err), 0);
+	assert_int_equal(private_reader_open(path, &pr, &err), 0);
+	assert_int_equal(private_record(pr, 9, &out, &err), 1);
+	assert_true(str_is(buf_str(&out), "record 9") && !file_has("card 9"));
+	assert_int_equal(private_record(pr, 12, &out, &err), 0);
+	assert_int_equal(private_record(pr, UINT64_MAX, &out, &err), 0);
+	assert_int_equal(private_record(pr, 11, &out, &err), PAWL_E_MALFORMED);
+	assert_int_equal(private_forget(ps, 7, &n, &err), 0); /* and the reader is no hindrance */
+	assert_int_equal(private_record(pr, 9, &out, &err), 0);
+	assert_int_equal(private_record(pr, 10, &out, &err), 1);
+	assert_int_equal(n, 2); /* its secret and its record: the card's value was dropped before */
+	assert_false(file_has("record 9"));
+	assert_int_equal(private_forget(ps, 99, &n, &err), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(private_forget(ps, UINT64_MAX, &n, &err), PAWL_E_LIMIT);
+	assert_int_equal(private_trim(ps, 10, &err), 0);
+	assert_int_equal(private_record(pr, 10, &out, &err), 0);
+	assert_int_equal(private_trim(ps, 0, &err), 0);
+	private_reader_close(pr);
+	private_reader_close(NULL);
+	private_close(ps);
+	assert_int_equal(private_record(NULL, 9, &out, &err), 0);
+	pr = (struct private_reader *)&err;
+	assert_int_equal(private_reader_open("/nowhere/private.sqlite", &pr, &err), 0);
+	assert_null(pr);
+	assert_int_equal(private_reader_open(dir, &pr, &err), PAWL_E_UNSAFE);
+	buf_done(&out);
+}
+
+/* A store of before there were records gets their table, and keeps what it has; a reader finds nothing in it before that. */
+static void test_older(void **state)
+{
+	struct private_row row = { .tree = 3, .secret = { 3 } };
+	struct private_store *ps = open_good();
+	struct private_reader *pr = NULL;
+	struct values v = { 0 };
+	struct pawl_error err;
+	sqlite3 *db;
+
+	(void)state;
+	assert_int_equal(private_put(ps, &row, 1, &err), 0);
+	private_close(ps);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "INSERT INTO value VALUES(5, 3, x'61'); DROP TABLE record; PRAGMA user_version=2", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	assert_int_equal(private_reader_open(path, &pr, &err), 0);
+	assert_null(pr);
+	ps = open_good();
+	assert_int_equal(private_values(ps, note_value, &v, &err), 0);
+	assert_int_equal(v.n, 1);
+	row = (struct private_row){ .tree = 3, .seq = 5, .value = STR("x"), .record = true };
+	assert_int_equal(private_put(ps, &row, 1, &err), 0);
+	assert_int_equal(private_trim(ps, 0, &err), 0);
+	private_close(ps);
+}
+
 static void test_second_opener(void **state)
 {
 	struct private_store *ps = open_good(), *other = NULL;
@@ -373,10 +450,11 @@ static void test_damaged(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values), cmocka_unit_test(test_drop), cmocka_unit_test(test_mark), cmocka_unit_test(test_rows),          cmocka_unit_test(test_visit_stops),
-		cmocka_unit_test(test_secure_delete), cmocka_unit_test(test_full),
-		cmocka_unit_test(test_second_opener), cmocka_unit_test(test_unsafe),
-		cmocka_unit_test(test_every_malloc),  cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_values),	     cmocka_unit_test(test_drop),	  cmocka_unit_test(test_mark),
+		cmocka_unit_test(test_records),	     cmocka_unit_test(test_older),	  cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_visit_stops),  cmocka_unit_test(test_secure_delete), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_second_opener), cmocka_unit_test(test_unsafe),	  cmocka_unit_test(test_every_malloc),
+		cmocka_unit_test(test_damaged),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

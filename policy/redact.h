@@ -1,0 +1,43 @@
+/* policy/redact.h - takes what looks like a secret out of arguments and command lines, before they are kept for people. Pure; no regex,
+ * time linear in the text, no recursion below 32 levels. By name at any depth, by the policy's own paths, and by what known kinds of
+ * secrets look like inside longer texts. What it cannot know, a secret under a name and of a look that nobody has told it, stays. */
+#ifndef PAWL_REDACT_H
+#define PAWL_REDACT_H
+#include "daemon/base/buf.h"
+#include "daemon/base/json.h"
+#include "pawl/policy.h"
+
+#define REDACTED "[redacted]"
+
+struct redact_path { /* args.a.b: exactly there (lists do not count as a level); *.a.b: wherever a path ends so */
+	struct str text; /* a.b */
+	bool anywhere;
+};
+struct redact_set { /* what a policy adds to the built-in names and looks; lives in its arena */
+	struct redact_path *paths;
+	size_t n;
+};
+
+/* set may be NULL: the built-in names and looks alone. All append to out and fail only by .failed in it. */
+void redact_json(const struct redact_set *set, const struct json *args, struct buf *out);
+/* A list of texts as JSON. argv: arguments with a NUL behind each, any bytes (what is no UTF-8 is written as \xNN); one that has none is
+ * the beginning of an argument that was cut, and may be that of a secret. redact false: the same text, whole. */
+void redact_argv(const struct redact_set *set, struct str argv, bool redact, struct buf *out);
+/* One text, written raw. */
+void redact_text(const struct redact_set *set, struct str text, bool cut, struct buf *out);
+
+/* The first PAWL_MAX_VALUE bytes of s, or fewer: never half a character. */
+struct str redact_fit(struct str s);
+/* What is kept of a call's arguments, or of a program's: STR_NONE, or a JSON text of at most PAWL_MAX_VALUE bytes, borrowed from scratch,
+ * which is reset; a longer one is cut, at a character. canon: the arguments' canonical text. PAWL_E_NOMEM: also where scratch is too small. */
+PAWL_MUST_USE int record_args(const struct log_policy *log, const struct json *args, struct str canon, struct buf *scratch, struct str *ret);
+/* Of several programs, a list each, null where argv is STR_NONE. */
+PAWL_MUST_USE int record_argv(const struct log_policy *log, const struct str *argv, size_t n, struct buf *scratch, struct str *ret);
+
+/* ---- redact_name.c ---- */
+/* Weak names are also words of plain sentences: session, token. */
+enum secret_name { NAME_PLAIN, NAME_WEAK, NAME_STRONG };
+enum secret_name secret_name(const struct redact_set *set, struct str name);
+/* Equal but for case, and for - _ and other marks between letters. */
+bool secret_name_eq(struct str a, struct str b);
+#endif

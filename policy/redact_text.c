@@ -1,0 +1,336 @@
+/* policy/redact_text.c - secrets inside one text: tokens of known looks, key blocks, passwords in addresses, and what stands behind a
+ * name (name=…, name: …, --name …). Goes over the text once; each rule looks ahead only over what it then skips. Errs towards hiding. */
+#include "policy/redact.h"
+
+struct scan {
+	const struct redact_set *set;
+	struct str s;
+	bool cut;
+	struct buf *out;
+	size_t done; /* bytes of s that are in out */
+};
+
+static bool alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool in_word(char c)
+{
+	return alnum(c) || c == '_' || c == '-' || c == '.';
+}
+
+static bool in_token(char c)
+{
+	return in_word(c) || c == '~' || c == '+' || c == '/' || c == '=';
+}
+
+static bool blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool quote(char c)
+{
+	return c == '"' || c == '\'' || c == '`';
+}
+
+static char at(const struct scan *sc, size_t i)
+{
+	return i < sc->s.n ? sc->s.p[i] : '\0';
+}
+
+static bool starts(const struct scan *sc, size_t i, const char *z)
+{
+	size_t n = strlen(z);
+
+	return sc->s.n - i >= n && memcmp(sc->s.p + i, z, n) == 0;
+}
+
+static size_t hide(struct scan *sc, size_t from, size_t to)
+{
+	if (from < sc->done)
+		from = sc->done;
+	if (from >= to)
+		return to;
+	buf_add(sc->out, sc->s.p + sc->done, from - sc->done);
+	if (to - from != sizeof(REDACTED) - 1 || memcmp(sc->s.p + from, REDACTED, to - from) != 0)
+		buf_puts(sc->out, REDACTED);
+	else
+		buf_add(sc->out, sc->s.p + from, to - from);
+	sc->done = to;
+	return to;
+}
+
+static size_t word_end(const struct scan *sc, size_t i, bool (*in)(char))
+{
+	while (i < sc->s.n && in(sc->s.p[i]))
+		i++;
+	return i;
+}
+
+/* ---- looks ---- */
+
+static const struct look {
+	const char *prefix;
+	size_t least; /* bytes of a word behind it */
+	bool digit;   /* one of them is a digit, unless there are 16: sk-learn is no key */
+} looks[] = {
+	{ "sk-", 5, true },	{ "sk_live_", 6, false }, { "sk_test_", 6, false },    { "rk_live_", 6, false }, { "ghp_", 10, false },
+	{ "gho_", 10, false },	{ "ghu_", 10, false },	  { "ghs_", 10, false },       { "ghr_", 10, false },	 { "github_pat_", 10, false },
+	{ "glpat-", 10, false }, { "xoxb-", 8, false },	  { "xoxp-", 8, false },       { "xoxa-", 8, false },	 { "xoxr-", 8, false },
+	{ "xoxs-", 8, false },	{ "xapp-", 8, false },	  { "AKIA", 16, false },       { "ASIA", 16, false },	 { "AIza", 30, false },
+	{ "ya29.", 10, false },	{ "npm_", 20, false },	  { "pypi-", 20, false },      { "hf_", 20, false },	 { "dop_v1_", 20, false },
+	{ "SG.", 20, false },	{ "shpat_", 20, false },  { "AGE-SECRET-KEY-1", 8, false },
+};
+
+static bool has_digit(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] >= '0' && s.p[i] <= '9')
+			return true;
+	return false;
+}
+
+/* Where a token that begins at i ends; i: none does. */
+static size_t token_end(const struct scan *sc, size_t i)
+{
+	for (size_t k = 0; k < PAWL_LEN(looks); k++) {
+		size_t from = i + strlen(looks[k].prefix), to, n;
+
+		if (!starts(sc, i, looks[k].prefix))
+			continue;
+		to = word_end(sc, from, in_word);
+		n = to - from;
+		if (sc->cut && to == sc->s.n)
+			return to;
+		if (n >= looks[k].least && (!looks[k].digit || n >= 16 || has_digit((struct str){ sc->s.p + from, n })))
+			return to;
+	}
+	if (starts(sc, i, "eyJ")) { /* a JWT: {"… in base64url, points between its parts */
+		size_t to = word_end(sc, i, in_word);
+
+		if ((sc->cut && to == sc->s.n) || (to - i >= 20 && memchr(sc->s.p + i, '.', to - i)))
+			return to;
+	}
+	if (starts(sc, i, "PRIVATE+KEY+")) /* a signer's key, in one line */
+		return word_end(sc, i, in_token);
+	return i;
+}
+
+/* -----BEGIN … PRIVATE KEY----- up to its end, or to the text's. */
+static size_t key_block(struct scan *sc, size_t i)
+{
+	static const char begin[] = "-----BEGIN ", end[] = "-----END ";
+	size_t from = i + sizeof(begin) - 1, look = sc->s.n - from < 64 ? sc->s.n - from : 64;
+	const char *name = memmem(sc->s.p + from, look, "PRIVATE KEY", 11), *last;
+	size_t to = sc->s.n;
+
+	if (!name && !(sc->cut && look < 64))
+		return i + 1;
+	last = memmem(sc->s.p + from, sc->s.n - from, end, sizeof(end) - 1);
+	if (last) {
+		const char *dashes;
+
+		last += sizeof(end) - 1;
+		dashes = memmem(last, (size_t)(sc->s.p + sc->s.n - last), "-----", 5);
+		if (dashes)
+			to = (size_t)(dashes - sc->s.p) + 5;
+	}
+	return hide(sc, i, to);
+}
+
+static bool ends_address(char c)
+{
+	return blank(c) || quote(c) || c == '<' || c == '>' || c == '|' || c == '\\' || c == '\0';
+}
+
+/* host:80/a@b has a port and a path, where name:pass/word@host has a password. */
+static bool is_port(const struct scan *sc, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		if (sc->s.p[i] < '0' || sc->s.p[i] > '9')
+			return false;
+	return true;
+}
+
+/* Behind "://": what stands before an @ is who, and with what. */
+static size_t address(struct scan *sc, size_t from)
+{
+	size_t end = from, path = 0, colon = 0, who = 0;
+
+	for (; end < sc->s.n && !ends_address(sc->s.p[end]); end++) {
+		char c = sc->s.p[end];
+
+		if ((c == '/' || c == '?' || c == '#') && !path)
+			path = end;
+		if (c == ':' && !colon && !path)
+			colon = end;
+		if (c == '@' && (!path || (colon && !is_port(sc, colon + 1, path))))
+			who = end;
+	}
+	if (!who && sc->cut && end == sc->s.n && colon && !is_port(sc, colon + 1, path ? path : end))
+		who = end;
+	if (who && ((colon && colon < who) || who - from >= 16))
+		return hide(sc, from, who);
+	return from;
+}
+
+/* ---- behind a name ---- */
+
+static bool is_scheme(struct str s)
+{
+	static const char *const names[] = { "bearer", "basic", "digest", "negotiate", "token", "apikey" };
+
+	for (size_t i = 0; i < PAWL_LEN(names); i++)
+		if (secret_name_eq(s, str_of(names[i])))
+			return true;
+	return false;
+}
+
+/* "Bearer abc123" without a name before it. A sentence about the bearer of news has no digit behind it. */
+static size_t scheme(struct scan *sc, size_t i, size_t end)
+{
+	struct str word = { sc->s.p + i, end - i };
+	size_t from = end, to;
+
+	if (!secret_name_eq(word, STR("bearer")) && !secret_name_eq(word, STR("basic")))
+		return end;
+	while (at(sc, from) == ' ' || at(sc, from) == '\t')
+		from++;
+	to = word_end(sc, from, in_token);
+	if (from == end || to == from)
+		return end;
+	if (to - from >= 16 || has_digit((struct str){ sc->s.p + from, to - from }) || sc->s.p[to - 1] == '=' || (sc->cut && to == sc->s.n))
+		return hide(sc, from, to);
+	return end;
+}
+
+static bool line_end(const struct scan *sc, size_t i)
+{
+	return at(sc, i) == '\n' || at(sc, i) == '\r' || at(sc, i) == '\0' || (at(sc, i) == '\\' && (at(sc, i + 1) == 'n' || at(sc, i + 1) == 'r'));
+}
+
+/* From an opening quote, perhaps with a backslash (text in a text), to its like. */
+static size_t quoted(struct scan *sc, size_t i)
+{
+	bool escaped = at(sc, i) == '\\';
+	char q = at(sc, i + escaped);
+	size_t from = i + 1 + escaped, to = from;
+
+	for (; to < sc->s.n; to++) {
+		if (escaped ? at(sc, to) == '\\' && at(sc, to + 1) == q : at(sc, to) == q)
+			break;
+		if (!escaped && at(sc, to) == '\\' && to + 1 < sc->s.n)
+			to++;
+	}
+	return hide(sc, from, to < sc->s.n ? to : sc->s.n);
+}
+
+static size_t header_value(struct scan *sc, size_t from, char around, enum secret_name kind)
+{
+	size_t to = from;
+
+	while (to < sc->s.n && !line_end(sc, to) && !(quote(around) && sc->s.p[to] == around))
+		to++;
+	if (kind == NAME_WEAK && memchr(sc->s.p + from, ' ', to - from))
+		return from; /* "this session: we …" */
+	return hide(sc, from, to);
+}
+
+static size_t plain_value(struct scan *sc, size_t from, bool in_json)
+{
+	size_t to = from;
+
+	for (int words = 0; words < 2; words++) {
+		size_t word = to;
+
+		while (to < sc->s.n && !blank(sc->s.p[to]) && !quote(sc->s.p[to]) && !strchr(in_json ? ",}]&;" : "&;", sc->s.p[to]))
+			to++;
+		if (words || !is_scheme((struct str){ sc->s.p + word, to - word }) || at(sc, to) != ' ')
+			break;
+		to++; /* Authorization=Bearer abc */
+	}
+	if (in_json && (str_is((struct str){ sc->s.p + from, to - from }, "null") || str_is((struct str){ sc->s.p + from, to - from }, "true") ||
+			str_is((struct str){ sc->s.p + from, to - from }, "false")))
+		return from;
+	return hide(sc, from, to);
+}
+
+/* A name ends at e: is there a value behind it? Returns where to go on, e if not. */
+static size_t named(struct scan *sc, size_t i, size_t e, enum secret_name kind)
+{
+	char around = i ? sc->s.p[i - 1] : '\0', sep;
+	bool closed = false;
+	size_t p = e;
+
+	if (quote(around) && (at(sc, p) == around || (at(sc, p) == '\\' && at(sc, p + 1) == around))) {
+		p += at(sc, p) == '\\' ? 2 : 1;
+		closed = true;
+	} else if (around == '[' && at(sc, p) == ']') {
+		p++;
+	}
+	while (at(sc, p) == ' ' || at(sc, p) == '\t')
+		p++;
+	sep = at(sc, p);
+	if (sep == '=' || sep == ':') {
+		p++;
+		while (at(sc, p) == '=' || at(sc, p) == '>')
+			p++;
+	} else if (sc->s.p[i] != '-' || p == e || sep == '-' || sep == '\0') {
+		return e; /* neither name=… nor --name … */
+	}
+	while (at(sc, p) == ' ' || at(sc, p) == '\t')
+		p++;
+	if (p == sc->s.n)
+		return e;
+	if (quote(at(sc, p)) && !(at(sc, p) == around && !closed))
+		return quoted(sc, p);
+	if (at(sc, p) == '\\' && quote(at(sc, p + 1)))
+		return quoted(sc, p);
+	if (closed && (at(sc, p) == '[' || at(sc, p) == '{'))
+		return header_value(sc, p, '\0', NAME_STRONG);
+	if (sep == ':' && !closed)
+		p = header_value(sc, p, around, kind);
+	else
+		p = plain_value(sc, p, closed);
+	return p > e ? p : e;
+}
+
+void redact_text(const struct redact_set *set, struct str text, bool cut, struct buf *out)
+{
+	struct scan sc = { .set = set, .s = text, .cut = cut, .out = out };
+	size_t word = 0; /* where the word that was looked at ends */
+
+	for (size_t i = 0, next; i < text.n; i = next) {
+		char before = i ? text.p[i - 1] : ' ';
+		bool edge = !alnum(before) || (i > 1 && text.p[i - 2] == '\\' && (before == 'n' || before == 't' || before == 'r'));
+
+		next = i + 1;
+		if (starts(&sc, i, "://")) {
+			next = address(&sc, i + 3);
+		} else if (starts(&sc, i, "-----BEGIN ")) {
+			next = key_block(&sc, i);
+		} else if (edge && alnum(text.p[i])) {
+			size_t end = token_end(&sc, i);
+
+			if (end > i)
+				next = hide(&sc, i, end);
+		}
+		if (next == i + 1 && in_word(text.p[i]) && i >= word) {
+			enum secret_name kind;
+
+			word = word_end(&sc, i, in_word);
+			kind = secret_name(set, (struct str){ text.p + i, word - i });
+			next = kind ? named(&sc, i, word, kind) : word;
+			if (next == word)
+				next = scheme(&sc, i, word);
+			if (next == word) /* no value behind it: its inside may still be a token */
+				next = i + 1;
+			else if (next > word)
+				word = next;
+		}
+	}
+	if (sc.done < text.n)
+		buf_add(out, text.p + sc.done, text.n - sc.done);
+}
