@@ -30,6 +30,7 @@ static const char *const rows[REASON_COUNT] = {
 	[REASON_THROTTLED] = "asking more slowly, or a higher rate in `limits:`",
 	[REASON_POLICY_CHANGED] = "the same call asked again: the policy has changed since",
 	[REASON_LOG_UNAVAILABLE] = "a log that can be written; `pawl status` says why it cannot",
+	[REASON_WATCH_REQUIRED] = "a session that runs under watch: `pawl run -- CMD`; `pawl doctor` says what this machine can watch",
 	[REASON_UNAVAILABLE] = "a pawld that answers",
 };
 

@@ -1,6 +1,7 @@
 /* daemon/cli/log.h - `pawl log …`: reads a log folder without a daemon. Changes no file. */
 #ifndef PAWL_CLI_LOG_H
 #define PAWL_CLI_LOG_H
+#include "daemon/base/json.h"
 #include "daemon/log/note.h"
 
 /* argv[0] is "log". Exit status: of verify see daemon/log/verify.h, of replay log_replay.c; 1 failed, 2 usage. */
@@ -8,6 +9,7 @@ int cli_log(int argc, char **argv);
 
 /* daemon/cli/log_show.c; argv[0] is "show" */
 int log_show(int argc, char **argv);
+void log_show_line(struct buf *out, uint64_t seq, const struct json *body); /* one entry for people, with its \n; escaped */
 
 /* daemon/cli/log_replay.c; argv[0] is "replay" */
 int log_replay(int argc, char **argv);

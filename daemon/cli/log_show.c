@@ -4,6 +4,7 @@
 #include "daemon/base/json.h"
 #include "daemon/cli/log.h"
 #include "daemon/cli/recorded.h"
+#include "daemon/cli/watch_line.h"
 #include "daemon/log/journal.h"
 #include "daemon/log/note.h"
 
@@ -33,7 +34,7 @@ static int show_help(FILE *out, int status)
 		    "                 /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		    "  --from, --to   first and last sequence to print\n"
 		    "  --kind K       decision, claim, settle, session, resolve, breaker, key,\n"
-		    "                 start, stop, policy, timeout, throttle, loss, snapshot\n"
+		    "                 start, stop, policy, timeout, throttle, loss, snapshot, watch\n"
 		    "  --session s_N  entries that name this session\n"
 		    "  --args         under an entry what was recorded of its arguments, if anything (log: {record_args: …} of the policy)\n"
 		    "  --json         the JSON bodies, one a line; arguments as {\"recorded\":SEQ,\"args\":TEXT} behind theirs\n"
@@ -96,7 +97,7 @@ static void flag(struct buf *out, const struct json *doc, const char *key, const
 		buf_printf(out, " %s", json_true(v) ? yes : no);
 }
 
-static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
+void log_show_line(struct buf *out, uint64_t seq, const struct json *doc)
 {
 	const struct json *would = json_get(doc, "would"), *reason = json_get(would ? would : doc, "reason");
 	struct str now = json_string(json_get(doc, "now"));
@@ -104,6 +105,12 @@ static void show_line(struct buf *out, uint64_t seq, const struct json *doc)
 	buf_printf(out, "%8llu ", (unsigned long long)seq);
 	plain(out, now.n ? now : STR("-"));
 	word(out, json_string(json_get(doc, "kind")));
+	if (str_is(json_string(json_get(doc, "kind")), "watch")) {
+		buf_putc(out, ' ');
+		watch_line(out, doc, escape_mode_here());
+		buf_putc(out, '\n');
+		return;
+	}
 	word(out, json_string(json_get(doc, "action")));
 	word(out, json_string(json_get(doc, "what")));
 	word(out, json_string(json_get(doc, "verdict")));
@@ -194,7 +201,7 @@ static int visit(void *arg, uint64_t seq, struct str note, struct pawl_error *er
 		return pawl_fail(err, PAWL_E_TAMPERED, "entry %llu: %s", (unsigned long long)seq, why.msg);
 	if (wanted(sh, doc)) {
 		if (sh->form == SHOW_LINE)
-			show_line(&sh->out, seq, doc);
+			log_show_line(&sh->out, seq, doc);
 		else
 			buf_str_add(&sh->out, sh->form == SHOW_RAW ? note : v.body);
 		if (sh->form != SHOW_LINE)

@@ -6,6 +6,7 @@
 #include "daemon/cli/ask.h"
 #include "daemon/cli/escape.h"
 #include "daemon/cli/sp.h"
+#include "daemon/cli/top.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -62,11 +63,24 @@ static void show_value(const struct json *j)
 	case JSON_KIND_NULL:
 		(void)putchar('-');
 		break;
-	case JSON_KIND_ARRAY:
+	case JSON_KIND_ARRAY: /* of words, as what a tree is held by */
+		for (size_t i = 0; i < json_size(j); i++) {
+			(void)fputs(i ? ", " : "", stdout);
+			show(json_string(json_at(j, i)));
+		}
+		if (json_size(j) == 0)
+			(void)putchar('-');
+		break;
 	case JSON_KIND_OBJECT:
 		(void)printf("(%zu)", json_size(j));
 		break;
 	}
+}
+
+/* {state, why} and nothing else: a probe, a promise. */
+static bool is_fact(const struct json *j)
+{
+	return json_size(j) == 2 && json_get(j, "state") && json_get(j, "why");
 }
 
 /* name: value lines, objects indented below their name. The reply's depth is bounded by the parser. */
@@ -77,6 +91,14 @@ static void show_object(const struct json *j, int indent)
 
 		(void)printf("%*s", indent, "");
 		show(json_iter_key(it));
+		if (json_kind(v) == JSON_KIND_OBJECT && is_fact(v)) {
+			(void)fputs(": ", stdout);
+			show(json_string(json_get(v, "state")));
+			(void)fputs(json_string(json_get(v, "why")).n ? ", " : "", stdout);
+			show(json_string(json_get(v, "why")));
+			(void)putchar('\n');
+			continue;
+		}
 		if (json_kind(v) == JSON_KIND_OBJECT) {
 			(void)puts(":");
 			show_object(v, indent + 2);
@@ -88,14 +110,55 @@ static void show_object(const struct json *j, int indent)
 	}
 }
 
+/* What a session's processes use of what they may, and what stopped them. */
+static void show_watch(const struct json *watch)
+{
+	static const struct {
+		const char *key;
+		enum top_kind kind;
+	} columns[] = { { "processes", TOP_COUNT }, { "cpu", TOP_SECONDS }, { "memory", TOP_BYTES },
+			{ "wall", TOP_SECONDS },    { "execs", TOP_COUNT }, { "kills", TOP_COUNT } };
+	struct buf text = BUF_MAX(4096);
+
+	if (!watch || json_kind(watch) != JSON_KIND_OBJECT) {
+		(void)fputs("\t-\t-\t-\t-\t-\t-\t-\t-", stdout);
+		return;
+	}
+	(void)putchar('\t');
+	show(json_string(json_get(watch, "state")));
+	for (size_t c = 0; c < PAWL_LEN(columns); c++) {
+		buf_putc(&text, '\t');
+		top_number(json_get(watch, columns[c].key), columns[c].kind, escape_mode_here(), &text);
+	}
+	buf_putc(&text, '\t');
+	if (top_stopped(watch))
+		top_killed(json_get(watch, "killed"), escape_mode_here(), &text);
+	else
+		buf_putc(&text, '-');
+	(void)fwrite(text.p ? text.p : "", 1, text.n, stdout);
+	buf_done(&text);
+}
+
+static bool any_watched(const struct json *rows)
+{
+	for (size_t i = 0; i < json_size(rows); i++) {
+		const struct json *watch = json_get(json_at(rows, i), "watch");
+
+		if (watch && json_kind(watch) == JSON_KIND_OBJECT)
+			return true;
+	}
+	return false;
+}
+
 static void show_sessions(const struct json *reply)
 {
 	static const char *const columns[] = { "session", "agent", "opened", "ended", "decisions", "executions", "reservations", "reviews" };
 	const struct json *rows = json_get(reply, "sessions");
+	bool watched = any_watched(rows);
 
 	for (size_t c = 0; c < PAWL_LEN(columns); c++)
 		(void)printf("%s%s", c ? "\t" : "", columns[c]);
-	(void)putchar('\n');
+	(void)puts(watched ? "\twatch\tprocesses\tcpu\tmemory\twall\texecs\tkills\tstopped" : "");
 	for (size_t i = 0; i < json_size(rows); i++) {
 		for (size_t c = 0; c < PAWL_LEN(columns); c++) {
 			const struct json *v = json_get(json_at(rows, i), columns[c]);
@@ -106,6 +169,8 @@ static void show_sessions(const struct json *reply)
 			else
 				(void)putchar('-');
 		}
+		if (watched)
+			show_watch(json_get(json_at(rows, i), "watch"));
 		(void)putchar('\n');
 	}
 	if (json_true(json_get(reply, "more")))

@@ -2,6 +2,7 @@
  * Exit statuses: 0 done, 1 failed, 2 the command line is wrong; `pawl log verify` has more, in its man page. */
 #include "daemon/base/near.h"
 #include "daemon/cli/console.h"
+#include "daemon/cli/doctor.h"
 #include "daemon/cli/init.h"
 #include "daemon/cli/key.h"
 #include "daemon/cli/log.h"
@@ -12,6 +13,7 @@
 #include "daemon/cli/run.h"
 #include "daemon/cli/spend.h"
 #include "daemon/cli/store.h"
+#include "daemon/cli/top.h"
 #include "daemon/cli/why.h"
 #include "daemon/resolve.h"
 
@@ -35,6 +37,7 @@ static const struct verb {
 	{ "abort", cli_answer, "answer a review: its session ends" },
 	{ "breaker", cli_breaker, "reset a circuit breaker" },
 	{ "console", cli_console, "watch reviews as they come, and answer them" },
+	{ "doctor", cli_doctor, "what this machine lacks for pawl, and how to get it" },
 	{ "init", cli_init, "make a folder with a starter policy, keys, state, log" },
 	{ "key", cli_key, "make or show an operator's key" },
 	{ "log", cli_log, "show, verify or judge again the signed log" },
@@ -51,6 +54,7 @@ static const struct verb {
 	{ "spend", cli_spend, "what was spent, by tool, agent, day or session, from the log" },
 	{ "status", cli_operator, "how a running pawld is: policy, log, sessions, probes" },
 	{ "store", cli_store, "the log as SQL tables: made anew, or how it is" },
+	{ "top", cli_top, "the sessions of a running pawld, again each second" },
 	{ "why", cli_why, "why a decision was what it was, and what became of it, from the log" },
 };
 

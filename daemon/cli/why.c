@@ -380,14 +380,16 @@ static void show(struct lines *l, const struct json *doc)
 
 static int usage(FILE *out, int status)
 {
-	(void)fputs("usage: pawl why d_N [--dir DIR] [--json]\n"
-		    "Says of one decision what was asked (its arguments too, where the policy let them be recorded), the verdict, the rule, counter and limit behind it, what it drew from, its review and\n"
-		    "who answered it, how it was settled, and what would make such a call pass. Reads the log's files; pawld may be running.\n"
+	(void)fputs("usage: pawl why d_N | s_N [--dir DIR] [--json]\n"
+		    "Says of one decision what was asked (its arguments too, where the policy let them be recorded), the verdict, the rule, counter\n"
+		    "and limit behind it, what it drew from, its review and who answered it, how it was settled, and what would make such a call\n"
+		    "pass. Of a session how it went: opened, watched, what was stopped in it and why, ended. Reads the log's files; pawld may be\n"
+		    "running.\n"
 		    "Signatures are not checked: `pawl log verify`.\n\n"
 		    "  --dir DIR   the log's folder, or the folder that `pawl init` made (default: $PAWL_DIR,\n"
 		    "              /var/lib/pawl for root, else $XDG_STATE_HOME/pawl or ~/.local/state/pawl)\n"
 		    "  --json      one JSON object\n"
-		    "Exit status: 0 shown, 1 no such decision or no readable log, 2 usage.\n",
+		    "Exit status: 0 shown, 1 no such decision or session, or no readable log, 2 usage.\n",
 		    out);
 	return status;
 }
@@ -443,6 +445,7 @@ int cli_why(int argc, char **argv)
 	struct why y = { .decision = BUF_MAX(1u << 20), .settle = BUF_MAX(1u << 16), .review = BUF_MAX(1u << 16) };
 	const char *dir = NULL;
 	bool json = false;
+	uint64_t session;
 	int c, status;
 
 	optind = 0;
@@ -454,6 +457,8 @@ int cli_why(int argc, char **argv)
 		else
 			return c == 'h' ? usage(stdout, 0) : usage(stderr, 2);
 	}
+	if (optind + 1 == argc && id_parse(str_of(argv[optind]), 's', &session) == 0)
+		return why_session(dir, session, json);
 	if (optind + 1 != argc || id_parse(str_of(argv[optind]), 'd', &y.seq) < 0)
 		return usage(stderr, 2);
 	status = answer(&y, dir, json);

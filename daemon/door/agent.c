@@ -195,6 +195,20 @@ static size_t ledgers(const struct mediator *m, const struct session_state *who,
 	return n;
 }
 
+void job_money(const struct mediator *m, const struct session_state *who, int64_t now, struct reply_money *ret)
+{
+	struct draw rows[PAWL_MAX_BUDGETS + UNIT_COUNT];
+	size_t n = ledgers(m, who, now, rows);
+
+	*ret = (struct reply_money){ .budget = STR_NONE };
+	for (size_t i = 0; i < n; i++) {
+		int64_t left = add_sat(add_sat(rows[i].limit, rows[i].granted), rows[i].used == INT64_MIN ? INT64_MAX : -rows[i].used);
+
+		if (rows[i].unit == UNIT_MONEY && (!ret->budget.p || left < ret->left))
+			*ret = (struct reply_money){ rows[i].key.budget, rows[i].used, left };
+	}
+}
+
 int handle_state(struct job *job, struct buf *out)
 {
 	enum { MAX_ROWS = 256 };

@@ -38,6 +38,8 @@ void waited_text(struct job *job, const struct waiter *w, struct buf *out);
 size_t job_promises(const struct daemon *d, struct reply_fact out[static JOB_PROMISES]);
 void job_log(const struct daemon *d, struct reply_log *ret, struct buf *key);
 struct reply_fact job_watch(const struct daemon *d); /* name: the tier, or "" */
+/* The money ledger in reach of the session that has the least left (agent.c). */
+void job_money(const struct mediator *m, const struct session_state *who, int64_t now, struct reply_money *ret);
 /* above: of the nearest session above, when it has none of its own. */
 void job_tree(const struct daemon *d, const struct session_state *who, bool above, struct reply_watch *ret);
 #endif

@@ -124,6 +124,7 @@ int handle_session_list(struct job *job, struct buf *out)
 	struct reply_session rows[MAX_ROWS];
 	const struct session_state *who;
 	uint64_t after = job->rq.after;
+	int64_t now = clock_now(m->clock);
 	size_t n = 0;
 
 	for (; (int64_t)n < job->rq.list_limit && n < MAX_ROWS && (who = state_session_after(m->state, after)); after = who->id) {
@@ -133,10 +134,11 @@ int handle_session_list(struct job *job, struct buf *out)
 						  .executions = who->executions, .reservations = who->open_reservations, .reviews = who->pending_cards };
 		rows[n].expires = who->end != SESSION_LIVE ? who->ended_ns : lv ? lv->lease_until : 0;
 		rows[n].ended = who->end == SESSION_ENDED_CLOSE ? STR("closed") : who->end == SESSION_ENDED_STALE ? STR("stale") : who->end == SESSION_ENDED_ABORT ? STR("aborted") : STR_NONE;
+		job_money(m, who, now, &rows[n].money);
 		job_tree(d, who, false, &rows[n].watch);
 		n++;
 	}
-	reply_session_list(rows, n, state_session_after(m->state, after) != NULL, out);
+	reply_session_list(rows, n, state_session_after(m->state, after) != NULL, m->policy->currency, out);
 	return 0;
 }
 

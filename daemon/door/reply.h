@@ -116,15 +116,20 @@ struct reply_status {
 };
 void reply_status(const struct reply_status *s, struct buf *out);
 
+struct reply_money { /* of the money ledger in reach that has the least left */
+	struct str budget; /* STR_NONE: there is none */
+	int64_t used, left;
+};
 struct reply_session {
 	uint64_t session;
 	struct str agent;
 	int64_t opened, expires;
 	struct str ended;
 	int64_t decisions, executions, reservations, reviews;
+	struct reply_money money;
 	struct reply_watch watch; /* its own */
 };
-void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct buf *out);
+void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct str currency, struct buf *out);
 
 struct reply_policy {
 	struct str name, hash, file, text;

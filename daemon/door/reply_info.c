@@ -252,7 +252,22 @@ void reply_status(const struct reply_status *s, struct buf *out)
 	buf_putc(out, '}');
 }
 
-void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct buf *out)
+static void session_money(const struct reply_money *m, struct str currency, struct buf *out)
+{
+	buf_key(out, "money");
+	if (!m->budget.p) {
+		buf_puts(out, "null");
+		return;
+	}
+	buf_putc(out, '{');
+	reply_key_text(out, "budget", m->budget);
+	reply_key_amount(out, "used", UNIT_MONEY, m->used);
+	reply_key_amount(out, "remaining", UNIT_MONEY, m->left > 0 ? m->left : 0);
+	reply_key_text(out, "unit", currency);
+	buf_putc(out, '}');
+}
+
+void reply_session_list(const struct reply_session *rows, size_t n, bool more, struct str currency, struct buf *out)
 {
 	reply_head(OP_SESSION_LIST, out);
 	buf_key(out, "sessions");
@@ -268,6 +283,7 @@ void reply_session_list(const struct reply_session *rows, size_t n, bool more, s
 		reply_key_int(out, "executions", rows[i].executions);
 		reply_key_int(out, "reservations", rows[i].reservations);
 		reply_key_int(out, "reviews", rows[i].reviews);
+		session_money(&rows[i].money, currency, out);
 		reply_tree(&rows[i].watch, out);
 		buf_putc(out, '}');
 	}

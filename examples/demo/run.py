@@ -3,7 +3,8 @@
 What it shows: calls allowed, held for review and denied, with reason and number; money spent to its limit; pawld killed with SIGKILL in
 the middle of a call and nothing lost or given back; a tool denied because of what it uses; a write that waits for a person, resumed once
 and skipped once; rows edited in SQLite that change nothing; an API whose breaker opens and recovers; a child session on its
-parent's money; the signed log verified, every answer in it judged again, and one flipped byte in a copy of it caught.
+parent's money; the signed log verified, every answer in it judged again, and one flipped byte in a copy of it caught; and what is run under
+watch (watch.py): a forbidden program, a script that does not end and a fork bomb, each stopped and in the log.
 Leaves build/demo/{policy.yaml,state/,log/,entry.vkey} behind.
 """
 from __future__ import annotations
@@ -29,6 +30,7 @@ from stage import (COPY, DIR, SOCKET, WAIT, Daemon, Failed, answers, command, ex
 
 import agent  # examples/agent: stage has put it on the path
 import api
+import watch
 
 VERIFY_OK, VERIFY_TAMPERED = 0, 12
 
@@ -374,6 +376,8 @@ def demo(build: pathlib.Path) -> None:
         expect(f"{DIR / name} is left behind", (DIR / name).exists())
     expect("entry.vkey is one line", (DIR / "entry.vkey").read_text().count("\n") == 1)
 
+    watch.watched(build)
+
 
 def main() -> int:
     ap = argparse.ArgumentParser(description="the demo that `make demo` runs")
@@ -384,15 +388,15 @@ def main() -> int:
         if not (build / name).exists():
             say(f"demo: FAILED: there is no {build / name} yet: run `make`")
             return 1
-    for old in (DIR, COPY):
+    for old in (DIR, COPY, watch.DIR):
         shutil.rmtree(old, ignore_errors=True)
     try:
         demo(build)
     except (Failed, pawl.PawlError, OSError, subprocess.SubprocessError, AssertionError, LookupError, ValueError) as e:
         say()
-        said = (DIR / "pawld.err").read_text(errors="replace").splitlines()[-5:] if (DIR / "pawld.err").exists() else []
-        for line in said:
-            say(f"  pawld.err: {line}")
+        for err in (DIR / "pawld.err", watch.DIR / "pawld.err"):
+            for line in err.read_text(errors="replace").splitlines()[-5:] if err.exists() else []:
+                say(f"  {err}: {line}")
         say(f"demo: FAILED: {e if isinstance(e, (Failed, pawl.PawlError)) else f'{type(e).__name__}: {e}'}")
         return 1
     say()

@@ -127,7 +127,7 @@ def test_check_reads_time_zones(person, files):
 
 @pytest.mark.parametrize("words", [
     ("policy",), ("policy", "explain"), ("policy", "explain", "x"), ("policy", "explain", "x", "y", "z"), ("policy", "explain", "-q", "x", "y"),
-    ("policy", "check", "--json", "x"), ("why",), ("why", "34"), ("why", "d_0"), ("why", "r_3"), ("why", "d_1", "d_2"), ("why", "d_1x"),
+    ("policy", "check", "--json", "x"), ("why",), ("why", "34"), ("why", "d_0"), ("why", "r_3"), ("why", "d_1", "d_2"), ("why", "d_1x"), ("why", "s_0"), ("why", "s_1", "d_1"),
     ("spend", "x"), ("spend", "--by"), ("spend", "--by", "hour"), ("spend", "--no-such"),
 ])
 def test_usage(words, person):
@@ -140,7 +140,7 @@ def test_help(verb, person):
     assert f"usage: pawl {verb}" in person.ok(verb, "--help") and verb in person.ok("--help")
 
 
-@pytest.mark.parametrize("words", [("why", "d_1"), ("spend",)])
+@pytest.mark.parametrize("words", [("why", "d_1"), ("why", "s_1"), ("spend",)])
 def test_no_log(words, person, folder):
     done = person.run(*words, "--dir", str(folder))
     assert done.returncode == 1 and done.stderr and not done.stdout
@@ -216,6 +216,21 @@ def test_why(told, person, folder):
     assert person.run("why", "d_1").returncode == 1  # an entry of another kind
     done = person.run("why", "d_99999")
     assert done.returncode == 1 and b"no decision d_99999" in done.stderr
+
+
+def test_why_of_a_session(told, person, folder):
+    s, other = told.session(root=str(folder), agent="local"), told.session(root=str(folder))
+    write(s, "workspace/a")
+    name = s.state()["session"]
+    s.close()
+    lines = person.ok("why", name).splitlines()
+    assert len(lines) == 2 and " open " in lines[0] and " close" in lines[1] and all(f"session={name}" in x for x in lines)
+    said = person.json("why", name, "--json")
+    assert said["session"] == name and [e["body"]["action"] for e in said["entries"]] == ["open", "close"]
+    assert [str(e["seq"]) for e in said["entries"]] == [x.split()[0] for x in lines]
+    assert other.state()["session"] not in person.ok("why", name)
+    done = person.run("why", "s_99999")
+    assert done.returncode == 1 and b"no session s_99999" in done.stderr and not done.stdout
 
 
 def test_why_is_safe_for_a_terminal(told, person, folder):

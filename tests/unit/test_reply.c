@@ -341,7 +341,7 @@ static void test_sessions(void **state)
 				 .ledgers = draws, .n_ledgers = 1, .currency = STR("USD"), .open = open, .n_open = 2, .reviews = reviews,
 				 .n_reviews = 3, .denials = denials, .n_denials = 2, .breakers = breakers, .n_breakers = 2, .watch = &watch };
 	static const struct reply_session rows[] = {
-		{ .session = 7, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2, .reservations = 1 },
+		{ .session = 7, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .decisions = 3, .executions = 2, .reservations = 1, .money = { { "run", 3 }, 1500000000, -5 } },
 		{ .session = 8, .agent = { "local", 5 }, .opened = DAY_NS, .expires = DAY_NS, .ended = { "stale", 5 }, .reviews = 1,
 		  .watch = { .session = 8, .tree = { .mode = TREE_ENDED, .execs = 4, .kills = 1, .why = WHY_PROCESSES, .measured = 51, .limit = 50 } } },
 	};
@@ -372,14 +372,14 @@ static void test_sessions(void **state)
 		    "\"limit\":\"60\"},\"memory\":{\"used\":4096,\"limit\":null},\"wall\":{\"used\":\"12\",\"limit\":null},\"peak\":5,\"execs\":9,"
 		    "\"kills\":2,\"lost\":1,\"killed\":null}}");
 	buf_reset(&out);
-	reply_session_list(rows, 2, true, &out);
+	reply_session_list(rows, 2, true, STR("USD"), &out);
 	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[{\"session\":\"s_7\",\"agent\":\"local\",\"opened\":\"" DAY "\",\"expires\":\"" DAY
-		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"reservations\":1,\"reviews\":0,\"watch\":null},{\"session\":\"s_8\",\"agent\":\"local\","
+		    "\",\"ended\":null,\"decisions\":3,\"executions\":2,\"reservations\":1,\"reviews\":0,\"money\":{\"budget\":\"run\",\"used\":\"1.5\",\"remaining\":\"0\",\"unit\":\"USD\"},\"watch\":null},{\"session\":\"s_8\",\"agent\":\"local\","
 		    "\"opened\":\"" DAY "\",\"expires\":\"" DAY "\",\"ended\":\"stale\",\"decisions\":0,\"executions\":0,\"reservations\":0,"
-		    "\"reviews\":1,\"watch\":{\"session\":\"s_8\",\"state\":\"ended\",\"held\":[],\"execs\":4,\"kills\":1,\"lost\":0,\"killed\":{\"why\":"
+		    "\"reviews\":1,\"money\":null,\"watch\":{\"session\":\"s_8\",\"state\":\"ended\",\"held\":[],\"execs\":4,\"kills\":1,\"lost\":0,\"killed\":{\"why\":"
 		    "\"processes\",\"measured\":51,\"limit\":50}}}],\"more\":true}");
 	buf_reset(&out);
-	reply_session_list(NULL, 0, false, &out);
+	reply_session_list(NULL, 0, false, STR("USD"), &out);
 	check(&out, "{\"v\":1,\"op\":\"session.list\",\"sessions\":[],\"more\":false}");
 	buf_done(&out);
 }
