@@ -34,7 +34,7 @@ LIBOBJ := $(LIBSRC:%.c=$(B)/%.o)
 SUPPORT := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
 TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
-LIVE := $(sort $(patsubst %/,%,$(dir $(wildcard tests/python/test_*.py tests/crash/test_*.py tests/attack/test_*.py tests/operator/test_*.py tests/scenario/test_*.py))))
+LIVE := $(sort $(patsubst %/,%,$(dir $(wildcard tests/python/test_*.py tests/crash/test_*.py tests/attack/test_*.py tests/operator/test_*.py tests/scenario/test_*.py tests/kernel/test_*.py))))
 # under a sanitizer: fewer kills, longer waits
 SHORT := PAWL_TEST_SHORT=1 PAWL_KILLS=5 PAWL_SLOW=5
 STARTER := examples/policies/starter.yaml
@@ -56,6 +56,7 @@ $(B)/pawl: $(B)/daemon/cli/pawl.o $(B)/libpawl.a
 $(TESTS): $(B)/%: $(B)/%.o $(SUPPORT) $(B)/libpawl.a
 	$(Q)$(CC) $(HARDEN_LINK) $(SAN) $(LDFLAGS) $^ -o $@ $(PKG_LIBS) $(shell pkg-config --libs cmocka nanomsg 2>/dev/null)
 -include tests/bench/Makefile.inc
+-include tests/kernel/Makefile.inc
 
 # the policy that `pawl init` writes is the example that the tests run; '?' is escaped because C17 still has trigraphs
 $(B)/gen/starter_policy.h: $(STARTER)
@@ -92,7 +93,7 @@ test: ## everything that shows a promise: unit, layers, live daemon, crashes, at
 unit: $(TESTS) ## the unit tests alone
 	@bad=; for t in $(TESTS); do timeout $(TEST_TIMEOUT) $(WRAP) $$t || { echo "FAILED: $$t (status $$?)"; bad="$$bad $$t"; }; done; \
 	[ -z "$$bad" ] || { echo "unit tests that failed:$$bad"; exit 1; }
-live: $(B)/pawld $(B)/pawl
+live: $(B)/pawld $(B)/pawl kernel-programs
 	@bad=; for d in $(LIVE); do echo "== $$d"; \
 	$(LIVE_ENV) PAWL_BUILD=$(abspath $(B)) PYTHONPATH=$(abspath hooks/python) PYTHONDONTWRITEBYTECODE=1 timeout $(TEST_TIMEOUT) \
 	$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=none $$d || bad="$$bad $$d"; done; \
@@ -154,7 +155,7 @@ fuzz-run: $(FUZZERS)
 
 bench: ## speed and size beside the floor, as a table and JSON (build/bench/)
 	@tests/support/deps.sh test
-	@$(MAKE) --no-print-directory all bench-programs
+	@$(MAKE) --no-print-directory all bench-programs kernel-programs
 	@PYTHONPATH=$(abspath hooks/python) $(PYTHON) -B tests/bench/bench.py --build $(B)
 
 # ---- the rest ----

@@ -24,6 +24,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 import big  # noqa: E402
 import policy  # noqa: E402
+import watch  # noqa: E402
 
 CLIENTS = [1, 2, 8, 32, 64]
 
@@ -73,6 +74,17 @@ def load(build: pathlib.Path, server, clients: int, seconds: float) -> dict:
     if done.returncode != 0:
         raise SystemExit(f"bench: {server.name}, {clients} clients: {done.stderr}")
     return json.loads(done.stdout)
+
+
+def watch_part(build: pathlib.Path, folder: pathlib.Path, quick: bool) -> dict:
+    def load_of(socket: str, clients: int, seconds: float) -> dict:  # of a pawld that watch.py started
+        return load(build, argparse.Namespace(mode="--pawld", socket=socket, name=socket), clients, seconds)
+
+    print("the watch:", flush=True)
+    got = watch.everything(build, folder, quick, load_of)
+    for what, wanted, has, ok in watch.targets(got):
+        print(f"  {what}: {has}  (target {wanted}: {'met' if ok else 'missed'})", flush=True)
+    return got
 
 
 def middle(rows: list[dict], key: str) -> float:
@@ -238,7 +250,7 @@ def targets(out: dict) -> list[tuple[str, str, str, bool]]:
     if "idle" in out:
         mib = out["idle"]["sum_rss_kib"] / 1024
         rows.append(("resident, idle, both processes", "<= 12 MiB", f"{mib:.1f} MiB (PSS {out['idle']['sum_pss_kib'] / 1024:.1f})", mib <= 12))
-    return rows + big_targets(out)
+    return rows + big_targets(out) + (watch.targets(out["watch"]) if "watch" in out else [])
 
 
 def big_targets(out: dict) -> list[tuple[str, str, str, bool]]:
@@ -282,6 +294,8 @@ def markdown(out: dict) -> str:
         stopped = f", stopped by: {i['connections_stopped_by']}" if i["connections_stopped_by"] else ""
         lines.append(f"| idle connections accepted (RLIMIT_NOFILE {i['nofile']}) | stated | {i['connections']} of 1000{stopped}; "
                      f"the rest then holds {i['with_connections']['rss_kib'] / 1024:.1f} MiB and {'answers' if i['still_answers'] else 'does not answer'} | |")
+    if out.get("watch", {}).get("skipped"):
+        lines.append(watch.line(out["watch"]))
     if m := out.get("memory"):
         lines.append(f"| a session with {m['live']['calls']} calls, growth of a live pawld, {m['live']['sessions']} sessions | stated | "
                      f"{m['live']['bytes_per_session']:.0f} B | |")
@@ -302,6 +316,7 @@ def main() -> int:
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--build", default="build/gcc-plain", type=pathlib.Path)
     ap.add_argument("--quick", action="store_true", help="one short round: does it run?")
+    ap.add_argument("--watch-only", action="store_true", help="only what the watch costs, to standard output")
     ap.add_argument("--floor-only", action="store_true", help="without pawld")
     ap.add_argument("--doc", type=pathlib.Path, help="put the tables between the marks in this file, if the machine was quiet")
     o = ap.parse_args()
@@ -311,6 +326,9 @@ def main() -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=build))
     try:
         out: dict = {"machine": machine(folder), "quick": o.quick, "rounds": rounds, "seconds": seconds, "sync": sync_alone(folder)}
+        if o.watch_only:
+            print(json.dumps(watch_part(build, folder, o.quick)))
+            return 0
         if not o.floor_only:
             print("judge and facts alone:", flush=True)
             out["micro"] = micro(build, folder, o.quick)
@@ -322,6 +340,7 @@ def main() -> int:
             out["restarts"] = big.restarts(build, folder, o.quick)
             for what, wanted, got, _ in big_targets(out):
                 print(f"  {what}: {got}  (target {wanted})", flush=True)
+            out["watch"] = watch_part(build, folder, o.quick)
         print("load, medians of rounds; ratios are to the two-thread floor of the same round:", flush=True)
         out["load"] = interleaved(build, folder, not o.floor_only, rounds, seconds)
         text = markdown(out)

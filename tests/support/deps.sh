@@ -29,6 +29,12 @@ test libcmocka-dev     pkg:cmocka           unit tests
 test python3-venv      py:ensurepip         a private Python environment for the tests, under build/
 test libnanomsg-dev    pkg:nanomsg          a client of another hand, for a unit test and the benchmark
 test procps            cmd:ps               the tests look for processes left behind
+test git               cmd:git              a clone under watch, unharmed
+test tmux              cmd:tmux             a terminal, for job control under watch
+test util-linux        cmd:setpriv          takes capabilities away, for the watch of a plain user
+test qemu-system-x86   cmd:qemu-system-x86_64 the watch on Debian's own kernel, in a machine of its own
+test busybox-static    cmd:busybox          what that machine has for programs
+test cpio              cmd:cpio             packs its first disk
 all  @clang-rt         none                 the sanitizers of clang, the second compiler; its analyzer and libFuzzer
 all  valgrind          cmd:valgrind         check-valgrind
 all  cppcheck          cmd:cppcheck         a third opinion in `make analyze`

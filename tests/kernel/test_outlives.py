@@ -1,0 +1,233 @@
+"""P10: limits hold while the rest is down, while all of pawld is down, and after it has come back (E02: also when nobody reads the ring)."""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+from live import PAWLD, SLOW, alive, until
+from watched import SHORT, Watched, folder_for_all, left, new_mark, policy, program, skip_unless_root, tell
+
+SLACK = 16
+LIFE = str(int(120 * SLOW))
+
+
+class Under(Watched):
+    """A folder with a denied program beside the daemon, and a shell under watch that does what it is told, a line at a time."""
+
+    def __init__(self, options=(), **watch):
+        self.folder = folder_for_all()
+        for name in ("victim", "quiet"):
+            shutil.copy(program(name), self.folder / name)
+        super().__init__(policy(exec="log", deny_exec=[self.folder / "victim"], **watch), options=options)
+
+    def shell(self, **how):
+        before = len(self.watch_rows(action="attach"))
+        p = self.run("/bin/bash", "-c", "exec 3>/dev/null; while read -r line; do eval \"$line\"; done", stdin=subprocess.PIPE, bufsize=1, **how)
+        p.session = until("the shell is attached", lambda: self.watch_rows(action="attach")[before:], 20)[0]["session"]
+        return p
+
+    def __exit__(self, *what):
+        try:
+            super().__exit__(*what)
+        finally:
+            shutil.rmtree(self.folder)
+
+
+def tell_shell(p, line):
+    p.stdin.write(line + "\n")
+    p.stdin.flush()
+
+
+def ask(p, line):
+    tell_shell(p, line)
+    return p.stdout.readline().strip()
+
+
+@pytest.fixture
+def under():
+    skip_unless_root()
+    made = []
+
+    def make(**how):
+        w = Under(**how)
+        made.append(w)
+        return w.start()
+
+    yield make
+    for w in made:
+        w.__exit__(None, None, None)
+
+
+def rest_dies(w):
+    old = w.rest_pid
+    os.kill(old, signal.SIGKILL)
+    until("the rest is gone", lambda: not alive(old), 10)
+
+    def back():
+        try:
+            return w.status()["pid"]["rest"] not in (0, old)
+        except (OSError, KeyError):
+            return False
+
+    until("another rest answers", back, 30)
+    w.rest_pid = w.status()["pid"]["rest"]
+
+
+def denied_dies(w, p):
+    """137: killed before its first instruction, which would have been a byte in fd 3's file, and status 7."""
+    return ask(p, f"{w.folder}/victim 3>{w.folder}/byte; echo $? $(stat -c %s {w.folder}/byte)") == "137 0"
+
+
+def churn(w, seconds):
+    """A tree under load beside the one that is looked at."""
+    return w.run(program("churn"), int(200 * seconds), 200, w.folder / "quiet")
+
+
+def test_the_rest_dies_under_load(under):
+    w = under(processes=60)
+    load, p = churn(w, 30 * SLOW), w.shell()
+    assert denied_dies(w, p)
+    rest_dies(w)
+    assert denied_dies(w, p), "after"
+    assert p.poll() is None and load.poll() is None
+    tell_shell(p, "exit 3")
+    assert p.wait(20 * SLOW) == 3
+    assert w.end_of(p.session)["why"] == "ended"
+    assert w.kills(p.session, "deny_exec") == 2
+    assert w.verify().returncode == 0
+    load.kill()
+
+
+def test_while_the_rest_is_down(under):
+    """Stopped, not dead, so that the time in between is long enough to look."""
+    w = under(processes=40)
+    p = w.shell()
+    os.kill(w.rest_pid, signal.SIGSTOP)
+    try:
+        assert denied_dies(w, p)
+        tell_shell(p, f"{program('bomb')} wide 1000 20 {w.folder}/report; echo bomb $?")
+        assert until("the bomb is over", lambda: p.poll() is not None, 30) or p.wait(1) != 0
+    finally:
+        os.kill(w.rest_pid, signal.SIGCONT)
+    end = w.end_of(p.session, 30)
+    assert end["why"] == "processes" and end["peak"] <= 40 + SLACK, end
+
+
+def test_all_of_pawld_dies_and_limits_hold_until_it_is_back(under):
+    w = under(processes=40)
+    load, p, q = churn(w, 60 * SLOW), w.shell(), w.shell()
+    assert denied_dies(w, p)
+    w.kill()
+    assert denied_dies(w, p), "a denied program while pawld is down"
+    tell_shell(q, f"{program('bomb')} doubling 1000 15 {w.folder}/report")
+    until("the bomb's counters are there", (w.folder / "report").exists, 10)
+    time.sleep(1)
+    tried, _, ran = struct.unpack("<3Q", (w.folder / "report").read_bytes())
+    tell("bomb while pawld is down, limit 40", tried=tried, ran=ran)
+    assert ran <= 40 + SLACK, (tried, ran)
+    w.start()
+    end = w.end_of(q.session, 30)
+    assert end["why"] == "processes" and end["peak"] <= 40 + SLACK, end
+    assert p.poll() is None, p.stderr.read()
+    assert denied_dies(w, p), "after it is back"
+    time.sleep(6)  # the launcher has rejoined: a tree without its launcher would be ended after 5 s
+    assert p.poll() is None and not w.watch_rows(action="end", session=p.session)
+    tell_shell(p, "exit 4")
+    assert p.wait(20 * SLOW) == 4
+    assert w.end_of(p.session)["why"] == "ended"
+    assert w.verify().returncode == 0
+    load.kill()
+
+
+def test_the_wall_clock_runs_while_pawld_is_down(under):
+    w = under(wall="3s")
+    p = w.run("/bin/sh", "-c", "while :; do :; done")
+    until("it is attached", lambda: w.watch_rows(action="attach"), 20)
+    session = w.last_attach()["session"]
+    w.kill()
+    assert until("the tree is ended with nobody there", lambda: p.poll() is not None, 20) and p.returncode == 128 + 9
+    w.start()
+    end = w.end_of(session, 20)
+    assert end["why"] == "wall" and end["measured"] >= end["limit"] == 3 * 10**9, end
+
+
+def test_a_sleeper_over_its_time_is_ended_when_pawld_is_back(under):
+    """Nothing in the kernel reaches who does not run; docs/watch.md says so."""
+    w = under(wall="2s")
+    p = w.run(program("hog"), "sleep", LIFE)
+    until("it is attached", lambda: w.watch_rows(action="attach"), 20)
+    session = w.last_attach()["session"]
+    w.kill()
+    time.sleep(3)
+    w.start()
+    assert w.end_of(session, 20)["why"] == "wall"
+    assert p.wait(20 * SLOW) == 128 + 9
+
+
+def test_killed_again_and_again(under):
+    """Watcher and rest by turns, while trees come and go: in the end the log is whole and nobody is left."""
+    w = under(processes=60, exec_rate="5000/s")
+    rounds = 2 if SHORT else 6
+    for i in range(rounds):
+        p = w.shell()
+        if i % 2:
+            rest_dies(w)
+        else:
+            w.kill()
+            w.start()
+        assert denied_dies(w, p), f"round {i}"
+        tell_shell(p, "exit 0")
+        assert p.wait(30 * SLOW) == 0, p.stderr.read()
+        assert w.end_of(p.session, 20)["why"] == "ended"
+    w.stop(20)
+    assert w.verify().returncode == 0
+
+
+def test_ring_overflow_is_counted_and_no_kill_is_lost(under):
+    """E02: a ring of one page, thousands of starts while nobody reads it, one of them denied."""
+    count = 2000 if SHORT else 20000
+    w = under(options=("--watch-ring", "4096"), processes=60)
+    p = w.shell()
+    os.kill(w.watcher_pid, signal.SIGSTOP)
+    try:
+        got = ask(p, f"{program('churn')} {count} 0 {w.folder}/quiet | tr -d '\\n'; echo")
+        assert json.loads(got)["good"] == count, got
+        assert denied_dies(w, p), "the kill waited for somebody to read"
+    finally:
+        os.kill(w.watcher_pid, signal.SIGCONT)
+    tell_shell(p, "exit 0")
+    assert p.wait(30 * SLOW) == 0
+    end = w.end_of(p.session, 20)
+    lost = sum(r["events"] for r in w.watch_rows(action="lost", session=p.session))
+    tell("ring of 4 KiB, reader stopped", starts=count, lost=end["lost"])
+    assert end["execs"] >= count and end["lost"] > 0 and lost == end["lost"], (end, lost)
+    starts = sum(r["total"] for r in w.watch_rows(action="execs", session=p.session))
+    assert starts + end["lost"] >= end["execs"], "starts that are neither told nor counted as lost"
+
+
+def test_more_trees_than_there_is_room_for(under):
+    """A full map: the one too many is refused before its command runs, the others go on."""
+    w = under(options=("--watch-trees", "2"), processes=60)
+    held = [w.shell(), w.shell()]
+    done = w.done("/bin/sh", "-c", f"touch {w.folder}/ran")
+    assert done.returncode == 125 and not (w.folder / "ran").exists(), done
+    assert all(denied_dies(w, p) for p in held)
+    tell_shell(held[0], "exit 0")
+    assert held[0].wait(20 * SLOW) == 0
+    w.end_of(held[0].session)
+    until("there is room again", lambda: w.done("/bin/true").returncode == 0, 10)
+
+
+def test_nothing_is_left_in_the_kernel_after_an_orderly_end(under):
+    w = under(processes=20)
+    assert w.done("/bin/true").returncode == 0
+    mounts = lambda: [x for x in open("/proc/self/mountinfo") if str(w.dir) in x]  # noqa: E731
+    w.stop(20)
+    assert not mounts(), mounts()
+    groups = [d for d, _, _ in os.walk("/sys/fs/cgroup") if "/pawl" in d and str(w.process) in d]
+    assert not groups, groups
