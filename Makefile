@@ -127,7 +127,7 @@ AN := build/analyze
 AN_FLAGS = -std=c17 $(WARN) $(CPPFLAGS) $(PKG_CFLAGS) -O1 $(if $(filter daemon/base/error.c,$<),,-include tests/support/analyze.h)
 # gcc 12 loses sight of a block that is stored through a pointer and calls it leaked; clang, AddressSanitizer and valgrind look for leaks
 AN_GCC := -fanalyzer -Wno-analyzer-malloc-leak
-# cppcheck takes "set through a pointer by a function" for never set, and reads no hexadecimal floats; the compilers do
+# it takes minutes over the bytes of guard_object.c, which has nothing else in it; and it takes "set through a pointer by a function" for never set, and reads no hexadecimal floats; the compilers do
 AN_CPPCHECK := --suppress=uninitvar --suppress=legacyUninitvar --suppress=incorrectLogicOperator:policy/canon.c --suppress=missingIncludeSystem
 $(AN)/gcc/%.ok: %.c
 	@mkdir -p $(@D)
@@ -139,9 +139,9 @@ $(AN)/clang/%.ok: %.c
 $(AN)/gcc/daemon/cli/init.ok $(AN)/clang/daemon/cli/init.ok: $(B)/gen/starter_policy.h
 $(AN)/gcc/daemon/watch/guard_object.ok $(AN)/clang/daemon/watch/guard_object.ok: $(B)/gen/guard_bpf.h
 .PHONY: cppcheck
-cppcheck: $(B)/gen/starter_policy.h $(B)/gen/guard_bpf.h
+cppcheck: $(B)/gen/starter_policy.h
 	@if command -v cppcheck >/dev/null; then cppcheck --quiet --error-exitcode=1 --enable=warning,portability --std=c11 --inline-suppr \
-	$(AN_CPPCHECK) -D_GNU_SOURCE -Iinclude -I. -I$(B)/gen $(ANALYZED); else echo "cppcheck is not here: that part is left out"; fi
+	$(AN_CPPCHECK) -D_GNU_SOURCE -Iinclude -I. -I$(B)/gen $(filter-out daemon/watch/guard_object.c,$(ANALYZED)); else echo "cppcheck is not here: that part is left out"; fi
 analyze: $(ANALYZED:%.c=$(AN)/gcc/%.ok) $(ANALYZED:%.c=$(AN)/clang/%.ok) cppcheck ## gcc -fanalyzer, clang --analyze, cppcheck: a warning fails
 
 FUZZ_SAN := address,undefined

@@ -124,7 +124,8 @@ static int hold_standard_fds(void)
 /* What the kernel can do is found out before the first fork, so that both processes know it. */
 static int watch(struct launch *l, struct pawl_error *err)
 {
-	const struct trees_options opt = { .state = l->opt->state };
+	const struct trees_options opt = { .state = l->opt->state, .ring_bytes = (uint32_t)l->opt->watch_ring,
+					   .max_trees = (uint32_t)l->opt->watch_trees };
 	struct trees *trees;
 	int status;
 

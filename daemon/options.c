@@ -3,14 +3,19 @@
 
 #include "daemon/base/home.h"
 
+#include "pawl/watch.h"
+
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #define MAX_COUNT 1000000000u
+#define MIN_RING 4096u
+#define MAX_RING (1u << 30)
 
 enum {
 	OPT_POLICY = 256, OPT_STATE, OPT_LOG, OPT_KEY, OPT_SOCKET, OPT_OPERATOR, OPT_WATCH, OPT_PID, OPT_OPERATORS, OPT_USER,
-	OPT_SNAPSHOT, OPT_NO_WATCH, OPT_CHECK, OPT_PROBE, OPT_FOREGROUND
+	OPT_SNAPSHOT, OPT_RING, OPT_TREES, OPT_NO_WATCH, OPT_CHECK, OPT_PROBE, OPT_FOREGROUND
 };
 
 static const struct option long_options[] = {
@@ -26,6 +31,8 @@ static const struct option long_options[] = {
 	{ "operators", required_argument, NULL, OPT_OPERATORS },
 	{ "user", required_argument, NULL, OPT_USER },
 	{ "snapshot-every", required_argument, NULL, OPT_SNAPSHOT },
+	{ "watch-ring", required_argument, NULL, OPT_RING },
+	{ "watch-trees", required_argument, NULL, OPT_TREES },
 	{ "no-watch", no_argument, NULL, OPT_NO_WATCH },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
 	{ "check", no_argument, NULL, OPT_CHECK },
@@ -54,6 +61,8 @@ void options_help(void)
 		   "      --operators DIR     enrolled operators, NAME.vkey each; default DIR/operators\n"
 		   "      --user NAME         run as NAME after the start (needs root)\n"
 		   "      --snapshot-every N  entries between two snapshots that a start may go on from; default 50000\n"
+		   "      --watch-ring BYTES  room for events that the kernel has not told yet, a power of two; default 8388608\n"
+		   "      --watch-trees N     how many can be watched at the same time; default 1024\n"
 		   "      --no-watch          without the supervising process: nothing starts pawld again after a crash\n"
 		   "      --foreground        stay in the foreground, which is the default\n"
 		   "      --check             check policy, key, folders and all of the log, then exit\n"
@@ -101,24 +110,31 @@ static int put(char out[static PAWL_MAX_PATH], const char *a, const char *b, str
 	return 0;
 }
 
-static int bad_count(const char *text, struct pawl_error *err)
-{
-	return pawl_fail(err, PAWL_E_USAGE, "--snapshot-every takes a number of entries from 1 to %u, not %.20s", MAX_COUNT, text);
-}
-
-static int count(const char *text, uint64_t *ret, struct pawl_error *err)
+/* A whole number from least to most, and nothing else. */
+static int count(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *ret, struct pawl_error *err)
 {
 	uint64_t n = 0;
+	const char *p = text;
 
-	for (const char *p = text; *p; p++) {
-		if (*p < '0' || *p > '9' || n > MAX_COUNT)
-			return bad_count(text, err);
-		n = n * 10 + (uint64_t)(*p - '0');
-	}
-	if (n == 0 || n > MAX_COUNT)
-		return bad_count(text, err);
+	while (*p >= '0' && *p <= '9' && n <= most)
+		n = n * 10 + (uint64_t)(*p++ - '0');
+	if (*p || p == text || n < least || n > most)
+		return pawl_fail(err, PAWL_E_USAGE, "--%s takes a number from %" PRIu64 " to %" PRIu64 ", not %.20s", option, least, most, text);
 	*ret = n;
 	return 0;
+}
+
+/* What the kernel takes for a ring: a power of two, whole pages. */
+static int ring_size(const char *text, uint64_t *ret, struct pawl_error *err)
+{
+	uint64_t n = 0;
+	int r = count("watch-ring", text, MIN_RING, MAX_RING, &n, err);
+
+	if (r == 0 && (n & (n - 1)))
+		r = pawl_fail(err, PAWL_E_USAGE, "--watch-ring takes a power of two, not %.20s", text);
+	if (r == 0)
+		*ret = n;
+	return r;
 }
 
 static int take_option(struct options *o, int c, struct pawl_error *err)
@@ -138,7 +154,11 @@ static int take_option(struct options *o, int c, struct pawl_error *err)
 		memcpy(o->user, optarg, strlen(optarg) + 1);
 		break;
 	case OPT_SNAPSHOT:
-		return count(optarg, &o->snapshot_every, err);
+		return count("snapshot-every", optarg, 1, MAX_COUNT, &o->snapshot_every, err);
+	case OPT_RING:
+		return ring_size(optarg, &o->watch_ring, err);
+	case OPT_TREES:
+		return count("watch-trees", optarg, 1, PAWL_MAX_TREES, &o->watch_trees, err);
 	case OPT_NO_WATCH:
 		o->no_watch = true;
 		break;

@@ -11,6 +11,7 @@ struct options {
 	char operators[PAWL_MAX_PATH];
 	char user[64];
 	uint64_t snapshot_every; /* entries; 0: the default */
+	uint64_t watch_ring, watch_trees; /* bytes, trees; 0: the default */
 	bool no_watch, check, probe, help, version;
 };
 /* PAWL_E_USAGE with a message on a bad line. */

@@ -356,8 +356,10 @@ static void run(struct watched *w, struct tree *t, int64_t now)
 	}
 	if (t->owner && (t->flags & ATTACH_RUN))
 		mediate_watch_renew(w->cfg.m, t->session);
-	if (events_tell(w, t, now, t->end_seen) && t->end_seen)
+	if (events_tell(w, t, now, t->end_seen) && t->end_seen) {
 		t->step = STEP_OVER;
+		w->more = true;
+	}
 }
 
 /* true: the row is gone. */
@@ -400,10 +402,12 @@ static bool step(struct watched *w, struct tree *t, int64_t now)
 		if (!w->cfg.m->open)
 			break;
 		end_entry(t, dead, &a);
-		if (tree_in_log(w, t, TREE_LIVE))
+		if (tree_in_log(w, t, TREE_LIVE)) {
 			(void)submit(w, t, &a, STEP_OVER_TOLD);
-		else
+		} else {
 			t->step = STEP_CLOSE;
+			w->more = true;
+		}
 		break;
 	case STEP_CLOSE:
 		(void)close_session(w, t, STEP_CLOSE_TOLD, STEP_FORGET);

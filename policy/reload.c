@@ -334,6 +334,9 @@ static void tell_breaker(struct teller *t, const struct breaker *a, const struct
 	if (or_never(a->denials) != or_never(b->denials))
 		tell(t, or_never(b->denials) > or_never(a->denials) ? LOOSER : TIGHTER, "breaker %.*s denials %lld -> %lld", STR_ARG(b->id),
 		     (long long)a->denials, (long long)b->denials);
+	if (or_never(a->breaches) != or_never(b->breaches))
+		tell(t, or_never(b->breaches) > or_never(a->breaches) ? LOOSER : TIGHTER, "breaker %.*s breaches %lld -> %lld", STR_ARG(b->id),
+		     (long long)a->breaches, (long long)b->breaches);
 	tell_brake(t, "breaker ", b->id, "within", UNIT_TIME, a->within_ns, b->within_ns);
 	tell_brake(t, "breaker ", b->id, "cool_down", UNIT_TIME, a->cool_down_ns, b->cool_down_ns);
 	if (a->sticky != b->sticky)

@@ -63,10 +63,12 @@ static bool end_is_sane(const struct entry_watch *w)
 	for (size_t i = 0; i < PAWL_LEN(all); i++)
 		if (all[i] < 0)
 			return false;
+	if (w->n_dead > PAWL_MAX_ENDED || (int64_t)w->n_dead > w->killed)
+		return false;
 	for (size_t i = 0; i < w->n_dead; i++)
 		if (w->dead[i].pid < 0)
 			return false;
-	return w->n_dead <= PAWL_MAX_ENDED && (int64_t)w->n_dead <= w->killed;
+	return true;
 }
 
 static bool body_is_sane(const struct entry_watch *w)

@@ -89,15 +89,17 @@ static void asked_done(struct asked *a)
 	json_free(a->doc);
 }
 
-/* ---- a state in which one session has just opened ---- */
+/* ---- a state in which one session has just opened. It runs under watch, as the one who asks about a call will see to: else a policy that requires
+ * that would say nothing else of any call ---- */
 
 static int fresh_state(const struct asked *a, enum policy_mode mode, int64_t now, struct state **ret, struct pawl_error *err)
 {
-	struct entry rows[2] = {
+	struct entry rows[3] = {
 		{ .kind = ENTRY_START, .now = now, .wall = now, .start = { .judge = PAWL_JUDGE_VERSION, .mode = policy_mode_word(mode) } },
 		{ .kind = ENTRY_SESSION, .seq = SESSION, .now = now, .wall = now,
 		  .session = { .action = SESSION_OPEN, .session = SESSION, .root = SESSION, .agent = a->open.open.agent,
 			       .root_dir = a->open.open.root, .labels_text = STR("{}"), .lease_ns = 3600 * NS_PER_SEC } },
+		{ .kind = ENTRY_WATCH, .seq = SESSION + 1, .now = now, .wall = now, .watch = { .action = WATCHED_ATTACH, .session = SESSION, .pid = 1 } },
 	};
 	struct state *st = NULL;
 	int r = state_new(&st, err);
@@ -381,6 +383,8 @@ static void tell_breakers(const struct telling *t)
 			key_num(t->out, "failures", b->failures);
 		if (b->denials)
 			key_num(t->out, "denials", b->denials);
+		if (b->breaches)
+			key_num(t->out, "breaches", b->breaches);
 		(void)span_text(b->within_ns, span);
 		key_text(t->out, "within", str_of(span));
 		(void)span_text(b->cool_down_ns, span);

@@ -89,7 +89,10 @@ static void breakers_text(struct lines *l, const struct json *rows)
 		if (json_get(b, "failures") && json_get(b, "denials"))
 			buf_puts(l->out, " or");
 		(void)line_value(l, " ", b, "denials", " denials");
-		(void)line_value(l, " in a row within ", b, "within", "");
+		if (json_get(b, "failures") || json_get(b, "denials"))
+			buf_puts(l->out, json_get(b, "breaches") ? " in a row or" : " in a row");
+		(void)line_value(l, " ", b, "breaches", " breaches of the watch");
+		(void)line_value(l, " within ", b, "within", "");
 		(void)line_value(l, ", for ", b, "cool_down", "");
 		(void)line_value(l, ", until ", b, "until", "");
 		line_end(l);

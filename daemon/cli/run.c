@@ -220,7 +220,7 @@ static int open_door(struct run *r, const struct launch_head *who, struct pawl_e
 	if (!r->opt.policy)
 		return find_door(r, err);
 	got = run_private_start(r, who, err);
-	return got < 0 ? got : run_private_ready(r, who, err);
+	return got < 0 ? got : run_private_ready(r, err);
 }
 
 /* The answer, which may take as long as pawld needs; a signal ends the waiting. */

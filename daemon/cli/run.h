@@ -73,6 +73,6 @@ void run_wait(struct run *r);  /* until the command has ended, and what it left 
 
 /* ---- run_private.c ---- */
 PAWL_MUST_USE int run_private_start(struct run *r, const struct launch_head *who, struct pawl_error *err);
-PAWL_MUST_USE int run_private_ready(struct run *r, const struct launch_head *who, struct pawl_error *err); /* connected */
+PAWL_MUST_USE int run_private_ready(struct run *r, struct pawl_error *err); /* connected */
 void run_private_stop(struct run *r);
 #endif

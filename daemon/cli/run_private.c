@@ -234,11 +234,10 @@ static void show_output(const struct run *r)
 	}
 }
 
-int run_private_ready(struct run *r, const struct launch_head *who, struct pawl_error *err)
+int run_private_ready(struct run *r, struct pawl_error *err)
 {
 	int got = run_door_open(r, run_now_ms() + START_MS, err);
 
-	(void)who;
 	if (got < 0 && !r->interrupted) {
 		show_output(r);
 		return pawl_fail(err, PAWL_E_SYS, "the pawld of this run did not get ready; its folder is %.180s", r->own.dir);

@@ -218,7 +218,7 @@ static void reason(struct buf *out, const struct json *j, enum escape_mode mode)
 {
 	static const struct {
 		const char *why, *says;
-	} words[] = { { "none", " has ended, nobody knows how" },
+	} words[] = { { "none", " has ended" },
 		      { "ended", " has ended" },
 		      { "abort", " was stopped: a person aborted it" },
 		      { "launcher", " was stopped: its `pawl run` is gone" },

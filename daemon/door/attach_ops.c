@@ -3,6 +3,7 @@
  * the peer. Borrows connections by number, since they may be gone by the time of an answer. */
 #include "daemon/door/attach_int.h"
 
+#include "daemon/base/files.h"
 #include "daemon/base/oplog.h"
 #include "daemon/door/peer_tree.h"
 
@@ -159,6 +160,21 @@ static void opened(void *cookie, const struct answer *ans)
 	answer_no(job, no.code, no.err.msg);
 }
 
+/* Folders below the session's root are known only now. Those that this process may not look at hold nothing that it can open. */
+static bool writes_hold_policy(const struct watch_job *job)
+{
+	const struct watch_policy *w = &job->d->m.policy->watch;
+	const struct policy_files files = policy_files_system();
+	char folder[4096];
+
+	for (size_t i = 0; i < w->n_writes_under; i++)
+		if (w->writes_under[i].n && w->writes_under[i].p[0] != '/' &&
+		    (size_t)snprintf(folder, sizeof(folder), "%.*s/%.*s", STR_ARG(job->rq.open.root), STR_ARG(w->writes_under[i])) < sizeof(folder) &&
+		    files.holds(files.arg, folder, job->d->opt->policy, NULL) == 1)
+			return true;
+	return false;
+}
+
 static bool may_run(const struct watch_job *job, struct buf *out)
 {
 	const struct daemon *d = job->d;
@@ -176,6 +192,10 @@ static bool may_run(const struct watch_job *job, struct buf *out)
 			reply_error(OP_RUN, REASON_MALFORMED, "root", "missing: writes_under of the policy has paths below it", 0, out);
 			return false;
 		}
+	if (writes_hold_policy(job)) {
+		reply_error(OP_RUN, REASON_MALFORMED, "root", "a folder of writes_under below it holds the policy file: what is watched could change it", 0, out);
+		return false;
+	}
 	if (!d->watch_probes && !job->rq.allow_degraded) {
 		reply_error(OP_RUN, REASON_WATCH_REQUIRED, NULL, "nothing watches here: pawld runs without a watcher (--no-watch)", 0, out);
 		return false;

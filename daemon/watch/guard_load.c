@@ -81,7 +81,7 @@ static int use_maps(struct bpf_object *obj, struct guard *g)
 /* A negative errno. *ret is the caller's to close. */
 static int load_once(struct guard *g, bool sampler, char *log, struct bpf_object **ret)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "pawl", .kernel_log_buf = log, .kernel_log_size = LOG_BYTES);
+	struct bpf_object_open_opts opts = { .sz = sizeof(opts), .object_name = "pawl", .kernel_log_buf = log, .kernel_log_size = LOG_BYTES };
 	struct bpf_object *obj = bpf_object__open_mem(guard_object, guard_object_size, &opts);
 	struct bpf_program *prog;
 	int r;

@@ -242,7 +242,7 @@ uint64_t guard_tag_of(struct guard *g, int pidfd)
 int guard_mark(struct guard *g, uint64_t session, enum watch_why why, uint64_t measured, uint64_t limit, struct pawl_error *err)
 {
 	struct watch_slot *s = find(g, session);
-	uint64_t none = 0;
+	__u64 none = 0;
 
 	if (!s)
 		return no_tree(err, session);

@@ -97,11 +97,17 @@ static void check_limits(struct trees *t, struct tree *tr, const struct guard_tr
 static void finish(struct trees *t, struct tree *tr)
 {
 	struct pawl_error err = { .code = PAWL_OK };
+	struct watch_now *last = &tr->ended.last;
+	struct cgroup_use use = { .cpu_ns = 0 };
 
+	cgroup_read_cpu(&tr->cg, &use); /* the last word, before the folders go */
+	cgroup_read_memory(&tr->cg, &use);
+	last->cpu_ns = use.cpu_ns > last->cpu_ns ? use.cpu_ns : last->cpu_ns;
+	last->memory_peak = use.memory_peak > last->memory_peak ? use.memory_peak : last->memory_peak;
 	tr->over = true;
 	tr->told = false;
 	tr->told_after = t->events_in;
-	tr->ended.last.processes = tr->ended.last.memory = 0;
+	last->processes = last->memory = 0;
 	t->n_live--;
 	tree_let_go(t, tr);
 	if (saved_write(t, tr, &err) < 0)

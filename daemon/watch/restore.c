@@ -239,7 +239,9 @@ static void take_up(struct trees *t, uint64_t session)
 	if (known)
 		take_saved(&s, tr);
 	take_kernels(t, tr);
-	if (!known && !tr->guarded) { /* a file that says nothing, about nothing that the kernel holds */
+	if (!tr->over)
+		find_cgroup(t, known ? &s : NULL, tr);
+	if (!known && !tr->guarded && !tr->cg.id) { /* a file that says nothing, about nothing that the kernel holds */
 		oplog(OPLOG_WARN, "the saved tree of session %llu is not believed", (unsigned long long)session);
 		saved_remove(t, session);
 		free(tr);
@@ -251,7 +253,6 @@ static void take_up(struct trees *t, uint64_t session)
 	tr->ended.last.limits = tr->limits;
 	tr->ended.last.flags = tr->flags;
 	if (!tr->over) {
-		find_cgroup(t, known ? &s : NULL, tr);
 		find_first(t, tr);
 		if (!tr->guarded && !tr->cg.id)
 			tr->known = calloc(MAX_PLAIN, sizeof(*tr->known)); /* NULL: nobody is found, and it is over */
@@ -280,21 +281,31 @@ static bool saved_folder(struct trees *t)
 	return true;
 }
 
-void restore_all(struct trees *t)
+static void take_up_all_of(struct trees *t, const char *folder)
 {
-	DIR *d = saved_folder(t) ? opendir(t->saved) : NULL;
+	DIR *d = opendir(folder);
 	const struct dirent *e;
-	uint64_t session, *ids;
-	size_t n;
+	uint64_t session;
 
 	while (d && (e = readdir(d)))
 		if (session_of(e->d_name, &session))
 			take_up(t, session);
 	if (d)
 		(void)closedir(d);
+}
+
+void restore_all(struct trees *t)
+{
+	uint64_t *ids;
+	size_t n;
+
+	if (saved_folder(t))
+		take_up_all_of(t, t->saved);
 	ids = t->guard ? calloc(PAWL_MAX_TREES, sizeof(*ids)) : NULL;
 	n = ids ? guard_trees(t->guard, ids, PAWL_MAX_TREES) : 0;
 	for (size_t i = 0; i < n; i++)
 		take_up(t, ids[i]);
 	free(ids);
+	if (t->cgroups.dir[CGROUP_TREE][0])
+		take_up_all_of(t, t->cgroups.dir[CGROUP_TREE]);
 }

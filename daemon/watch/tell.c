@@ -88,7 +88,7 @@ static bool tell_now(struct trees *t)
 		size_t have = 0, next = t->now_next;
 
 		for (; next < t->n && have < fit; next++)
-			if (!t->tree[next]->over)
+			if (!t->tree[next]->over || (t->all_due && !t->tree[next]->told)) /* a new rest knows whose events come next */
 				memcpy(t->out + have++ * sizeof(struct watch_now), &t->tree[next]->ended.last, sizeof(struct watch_now));
 		if (have > 0 && !send_it(t, PEER_NOW, t->out, have * sizeof(struct watch_now)))
 			return false;

@@ -74,7 +74,7 @@ void trees_remove(struct trees *t, struct tree *tr)
 
 static void open_guard(struct trees *t, const struct trees_options *opt, const char *instance)
 {
-	struct guard_options g = { .ring_bytes = opt->ring_bytes, .sampler_hz = opt->sampler_hz };
+	struct guard_options g = { .ring_bytes = opt->ring_bytes, .max_trees = opt->max_trees, .sampler_hz = opt->sampler_hz };
 	struct pawl_error err = { .code = PAWL_OK };
 	struct epoll_event urgent = { .events = EPOLLIN };
 

@@ -9,8 +9,8 @@
 struct trees;
 struct trees_options {
 	const char *state;    /* pawld's state folder: names this daemon. NULL: a look that leaves nothing */
-	const char *saved;    /* folder of saved trees; NULL: /run/pawl/trees-INSTANCE for root, else STATE/trees; tests have their own */
-	uint32_t ring_bytes, sampler_hz; /* 0: the guard's own */
+	const char *saved;    /* folder of saved trees; NULL: /run/pawl-watch/trees-INSTANCE for root, else STATE/trees; tests have their own */
+	uint32_t ring_bytes, max_trees, sampler_hz; /* 0: the guard's own */
 	bool no_guard, no_cgroup; /* as if this machine had none */
 };
 /* Opens what the machine has, fills probes (kept by pointer: they must live as long), takes up trees that the last watcher left. A machine

@@ -295,8 +295,11 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		if (c)
 			__sync_fetch_and_add(&c->no_tag, 1);
 		n.why = WHY_NO_TAG;
-		if (kill_one(tree, &n, parent))
+		if (kill_one(tree, &n, parent)) {
 			kill_child(child);
+			if (!bpf_send_signal_task && tree) /* the child cannot be reached from here: all of the tree's cgroup ends */
+				breach(tree, parent, WHY_NO_TAG, 0, 0);
+		}
 		return 0;
 	}
 	made->tree = tag->tree;
@@ -333,8 +336,7 @@ struct arg_walk {
 	unsigned long at, end;
 	__u32 pos;     /* in key.applet; WATCH_APPLET: longer than any name on the list */
 	__u32 nth;     /* argument */
-	__u32 found;
-	__u32 first;   /* of this name nothing has been seen */
+	__u32 found, zero;
 };
 
 static __always_inline bool starts_itself(const struct watch_deny_key *key)
@@ -390,9 +392,18 @@ static long walk_arg(__u32 i, void *ctx)
 /* The program is there under the name of an applet: is it that one? What is too long to look through is. */
 static __noinline int applet_denied(struct watch_deny_key *key, unsigned long from, unsigned long to)
 {
-	struct arg_walk w = { .key = *key, .at = from, .end = to };
-	long steps = bpf_loop(MAX_ARG_BYTES, walk_arg, &w, 0);
+	struct arg_walk w;
+	long steps;
 
+	/* Zeroes that the verifier does not know to be zeroes: kernels before 6.7 look at the callback as if it ran once, and would take
+	 * out every branch that only a later byte can reach. A read that fails fills with zeroes. */
+	(void)bpf_probe_read_kernel(&w, sizeof(w), NULL);
+	w.key.tree = key->tree;
+	w.key.dev = key->dev;
+	w.key.ino = key->ino;
+	w.at = from;
+	w.end = to;
+	steps = bpf_loop(MAX_ARG_BYTES, walk_arg, &w, 0);
 	return w.found || steps >= MAX_ARG_BYTES;
 }
 
@@ -615,11 +626,17 @@ int on_sample(struct bpf_perf_event_data *ctx)
 
 	(void)ctx;
 	tag = bpf_task_storage_get(&tags, task, 0, 0);
-	if (!tag)
+	if (!tag || task->flags & PF_EXITING) /* it may have been reaped already, and its tree be gone */
 		return 0;
 	tree = tree_of(tag);
 	a = bpf_map_lookup_elem(&about, &zero);
-	if (!tree || !a || tree->killed || tag->doomed) {
+	if (!tree) {
+		struct note n = { .tree = tag->tree, .why = WHY_NO_TREE };
+
+		kill_one(NULL, &n, task);
+		return 0;
+	}
+	if (!a || tree->killed || tag->doomed) {
 		kill_current();
 		return 0;
 	}

@@ -33,7 +33,7 @@ enum {
 	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_ANY = 0,
 };
-enum { SIGKILL = 9, MM_FILEPAGES = 0, MM_ANONPAGES = 1, MM_SHMEMPAGES = 3, PAGE_BYTES_SHIFT = 12 };
+enum { SIGKILL = 9, PF_EXITING = 4, MM_FILEPAGES = 0, MM_ANONPAGES = 1, MM_SHMEMPAGES = 3, PAGE_BYTES_SHIFT = 12 };
 enum pid_type { PIDTYPE_PID, PIDTYPE_TGID };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -75,7 +75,8 @@ struct signal_struct {
 	atomic_t live;
 };
 struct task_struct {
-	int pid, tgid, exit_state;
+	int pid, tgid;
+	unsigned int flags;
 	__u64 start_boottime;
 	struct task_struct *group_leader, *real_parent;
 	struct mm_struct *mm;

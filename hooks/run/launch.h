@@ -46,7 +46,7 @@ struct launch_child {
 	pid_t pid;
 	int pidfd, channel;
 };
-/* Forks; the child waits. It gets mask and the dispositions of `old` back (row n is signal n's; SIG_DFL where it is not ignored).
+/* Forks; the child waits. For the command it puts back mask, and ignores what is in ignored; every other signal gets its default.
  * The caller owns *ret: launch_drop() kills a child that still waits. */
 PAWL_MUST_USE int launch_fork(char *const argv[], const sigset_t *mask, const sigset_t *ignored, struct launch_child *ret, struct pawl_error *err);
 /* Lets it go. 0: it has become the command; else it ends (or has ended) with ret->status, 125 to 127, and ret->text says why. */

@@ -29,7 +29,7 @@ def held(pid: int) -> list[str]:
 
 def powers(links: list[str]) -> list[str]:
     """What only the watcher may hold."""
-    return [x for x in links if "bpf" in x or "pidfd" in x or "/cgroup" in x or x.startswith("/run/pawl")]
+    return [x for x in links if "bpf" in x or "pidfd" in x or "/cgroup" in x or x.startswith("/run/pawl-watch")]
 
 
 def instance(d: Live) -> str:
@@ -43,7 +43,7 @@ def instance(d: Live) -> str:
 def left(name: str) -> set[str]:
     """What a pawld of this name has outside of its folder."""
     found = {str(x) for x in pathlib.Path("/sys/fs/cgroup").glob(f"**/pawl.{name}")}
-    for folder in ("/run/pawl", "/sys/fs/bpf"):
+    for folder in ("/run/pawl-watch", "/sys/fs/bpf"):
         if os.path.isdir(folder):
             found |= {f"{folder}/{x}" for x in os.listdir(folder) if name in x}
     return found

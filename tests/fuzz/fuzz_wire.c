@@ -71,5 +71,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	one((struct str){ (const char *)data, size }, DOOR_AGENT);
 	one((struct str){ (const char *)data, size }, DOOR_OPERATOR);
+	one((struct str){ (const char *)data, size }, DOOR_WATCH);
 	return 0;
 }

@@ -63,8 +63,12 @@ static void shell(void) /* :(){ :|:& };: */
 	until_end();
 }
 
-static void chain(void) /* never more than two, never the same */
+static void chain(void) /* never more than three, and one of them never the same */
 {
+	if (one() != 0) {
+		until_end(); /* else the tree would end with its first process */
+		return;
+	}
 	while (go_on()) {
 		pid_t pid = one();
 

@@ -375,7 +375,7 @@ static int came_to_life(const struct trick *t)
 
 int main(int argc, char **argv)
 {
-	struct trick t = { .mark = argc > 2 ? argv[2] : "", .seconds = argc > 3 ? argv[3] : "60" };
+	static struct trick t; /* not on the stack, which a child in the same memory would lose with the first process */
 
 	if (argc == 2 && strcmp(argv[1], "list") == 0) {
 		for (size_t i = 0; i < LEN(tricks); i++)
@@ -384,6 +384,8 @@ int main(int argc, char **argv)
 	}
 	if (argc < 3 || argc > 5)
 		return 2;
+	t.mark = argv[2];
+	t.seconds = argc > 3 ? argv[3] : "60";
 	t.life = (double)number(t.seconds, 600);
 	if (argc == 5 && strcmp(argv[1], "sleeper") == 0) {
 		t.ready[1] = (int)number(argv[4], 1 << 20);

@@ -207,8 +207,9 @@ static const struct way {
 	{ "script-of-script", FORK, go_made, make_script2 }, { "thread", FORK, go_thread, make_nothing }, { "vfork", VFORK, go_victim, make_nothing },
 	{ "spawn", SPAWN, go_victim, make_nothing }, { "env", FORK, go_env, make_nothing }, { "shell", FORK, go_shell, make_nothing },
 	{ "memfd", FORK, go_fd, make_memory }, { "memfd-proc", FORK, go_proc_fd, make_memory }, { "deleted", FORK, go_fd, make_deleted },
-	/* known ways around a list of inodes */
-	{ "copy", FORK, go_made, make_copy }, { "loader", FORK, go_loader, make_nothing },
+	{ "loader", FORK, go_loader, make_nothing },
+	/* the known way around a list of inodes */
+	{ "copy", FORK, go_made, make_copy },
 };
 
 static pid_t start(const struct way *w, struct run *r)

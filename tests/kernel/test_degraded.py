@@ -5,6 +5,7 @@ import pathlib
 import pwd
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -19,8 +20,9 @@ class Plain(Watched):
     """All of it as nobody: init, daemon, runs. Root only builds the fence around."""
 
     def __init__(self, text, options=()):
-        self.home = folder_for_all()
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="pawl-plain-", dir="/var/lib"))
         os.chown(self.home, WHO.pw_uid, WHO.pw_gid)
+        self.work = folder_for_all()
         self.bound = Bound()
         self.options = options
         Live.__init__(self, None, folder=self.home / "p")
@@ -51,6 +53,7 @@ class Plain(Watched):
             super().__exit__(*what)
         finally:
             shutil.rmtree(self.home, ignore_errors=True)
+            shutil.rmtree(self.work)
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ def plain():
 
 
 def probes(w):
-    return {p["name"]: p for p in w.status()["watch"]["probes"]}
+    return {name[6:]: p for name, p in w.status()["probes"].items() if name.startswith("watch.")}
 
 
 def test_status_and_log_name_every_probe(plain):
@@ -81,7 +84,8 @@ def test_status_and_log_name_every_probe(plain):
     assert off and all(p["why"] for p in off), rows
     assert rows["tracing"]["state"] == "off", rows
     start = [e["body"] for e in w.entries() if e["body"]["kind"] == "start"][-1]
-    assert {p["name"]: p["state"] for p in start["probes"] if p["name"] in rows} == {n: p["state"] for n, p in rows.items()}
+    told = {name[6:]: p["state"] for name, p in start["probes"].items() if name.startswith("watch.")}
+    assert told == {name: p["state"] for name, p in rows.items()}, start["probes"]
 
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(plain):
@@ -113,10 +117,10 @@ def test_required_does_not_start_without_a_watcher_even_for_root():
 @pytest.mark.parametrize("key", sorted(NEEDS_KERNEL))
 def test_a_run_that_needs_more_is_refused_by_name(plain, key):
     w = plain(policy(**{key: NEEDS_KERNEL[key]}))
-    done = w.done("/bin/sh", "-c", f"touch {w.home}/ran")
+    done = w.done("/bin/sh", "-c", f"touch {w.work}/ran")
     assert done.returncode == 125, done
     assert key in done.stderr and "--allow-degraded" in done.stderr, done
-    assert not (w.home / "ran").exists()
+    assert not (w.work / "ran").exists()
 
 
 def test_all_that_is_missing_is_named_at_once(plain):
@@ -143,7 +147,7 @@ def test_the_wall_clock_holds(plain):
 
 def test_the_number_of_processes_holds_by_rlimit(plain):
     w = plain(policy(processes=20))
-    report = w.home / "report"
+    report = w.work / "report"
     done = w.done(program("bomb"), "wide", 500, 3, report, more=("--allow-degraded",))
     tried, forked, ran = (int.from_bytes(report.read_bytes()[i : i + 8], "little") for i in (0, 8, 16))
     tell("bomb held by RLIMIT_NPROC, limit 20", tried=tried, forked=forked)
@@ -160,17 +164,19 @@ def test_what_it_must_not_see_is_hidden(plain):
 
 
 def test_writes_under_holds(plain):
-    w = plain(policy(writes_under=[]).replace("writes_under: []", "writes_under: [/tmp/pawl-none-such]"))
-    (w.home / "in").mkdir()
-    os.chown(w.home / "in", WHO.pw_uid, WHO.pw_gid)
-    w.write_policy(policy(writes_under=[w.home / "in"]))
+    w = plain(policy(wall="30s"), start=False)
+    inside = w.work / "in"
+    inside.mkdir()
+    inside.chmod(0o777)
+    w.write_policy(policy(writes_under=[inside]))
     os.chown(w.policy, WHO.pw_uid, WHO.pw_gid)
-    w.stop()
     w.start()
-    done = w.done("/bin/sh", "-c", f"echo a > {w.home}/in/a && echo in; echo b > {w.home}/b && echo out; mv {w.home}/in/a {w.home}/a && echo moved; exit 0",
+    done = w.done("/bin/sh", "-c", f"echo a > {inside}/a && echo in; echo b > {w.work}/b && echo out; mv {inside}/a {w.work}/a && echo moved; exit 0",
                   more=("--allow-degraded",))
     assert done.stdout == "in\n", done
-    assert not (w.home / "b").exists() and not (w.home / "a").exists()
+    assert sorted(p.name for p in w.work.rglob("*")) == ["a", "in"]
+    bare = w.bound.popen("/bin/sh", "-c", f"echo b > {w.work}/b")
+    assert bare.wait() == 0, "it is the watch that refused"
 
 
 def test_root_without_capabilities_is_told_too():

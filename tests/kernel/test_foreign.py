@@ -14,7 +14,7 @@ import pytest
 
 import foreign
 from live import PAWL, SLOW, until
-from watched import Bound, Watched, folder_for_all, policy, skip_unless_root, tell
+from watched import OVER, Bound, Watched, folder_for_all, policy, skip_unless_root, tell
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +31,11 @@ def folder():
     shutil.rmtree(path)
 
 
-def unharmed(watch, *cmd, seconds=600, **how):
+def unharmed(watch, *cmd, seconds=600, spare=0, **how):
+    """spare: processes that may outlive the first one by a moment, and are then ended with the tree."""
     done, end = watch.ended(*cmd, seconds=seconds, **how)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    assert (end["why"], end["killed"], end["lost"]) == ("ended", 0, 0), end
+    assert end["why"] in OVER and end["killed"] <= spare and end["lost"] == 0, end
     assert not watch.watch_rows(action="kill", session=end["session"])
     return done, end
 
@@ -94,7 +95,7 @@ def test_python_with_threads_and_processes(watch):
             "with m.get_context('spawn').Pool(4) as p: assert p.map(abs, range(-50, 0)) == list(range(50, 0, -1))\n"
             "with c.ThreadPoolExecutor(20) as e: assert all(x.returncode == 0 for x in e.map(lambda _: subprocess.run(['true']), range(40)))\n"
             "print('whole')\n")
-    done, _ = unharmed(watch, sys.executable, "-c", code)
+    done, _ = unharmed(watch, sys.executable, "-c", code, spare=1)  # multiprocessing's resource tracker
     assert done.stdout == "whole\n"
 
 
@@ -160,7 +161,7 @@ def test_an_interactive_shell_with_job_control(watch, folder):
         t.type("exit 7")
         t.shows("status 7")
         end = watch.end_of(session)
-        assert (end["why"], end["killed"]) == ("ended", 0), end
+        assert end["why"] in OVER and end["killed"] == 0, end
         t.type("echo outer still here $((1 + 1))")
         t.shows("outer still here 2")
     finally:

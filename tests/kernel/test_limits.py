@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from live import SLOW
-from watched import SHORT, Watched, folder_for_all, left, policy, program, skip_unless_root, tell
+from live import SLOW, until
+from watched import OVER, SHORT, Watched, folder_for_all, left, policy, program, skip_unless_root, tell
 
 MOST, SECONDS = 1500, 20  # of a bomb that nobody stops
-SLACK = 16  # processes that may come to life between the one over the limit and the end of the last
 
 
 @pytest.fixture
@@ -40,6 +39,8 @@ def report():
     folder.rmdir()
 
 
+# Peaks count what was made, and each of those alive at the limit may be inside one fork then: twice the limit is the hard bound. What is over the
+# limit dies before it runs, so no more than limit - 1 children of a bomb ever do.
 def numbers(report):
     return dict(zip(("tried", "forked", "ran"), struct.unpack("<3Q", report.read_bytes())))
 
@@ -66,8 +67,8 @@ def test_a_bomb_is_bounded(watched, report, kind, user):
     end, took = is_stopped(w, [program("bomb"), kind, MOST, SECONDS, report], "processes", user=user)
     n = numbers(report)
     tell(f"bomb {kind}, limit {limit}, {user or 'root'}", peak=end["peak"], ran=n["ran"], seconds=took)
-    assert end["limit"] == limit and limit < end["peak"] <= limit + SLACK, end
-    assert n["ran"] <= limit + SLACK, n
+    assert end["limit"] == limit and limit < end["peak"] <= 2 * limit, end
+    assert n["ran"] < limit, n
     assert n["tried"] < MOST, "it ended by itself"
     assert not w.bound.pids() - {w.process.pid, w.rest_pid}
 
@@ -77,7 +78,7 @@ def test_the_bomb_of_the_books(watched, shell):
     w = watched(processes=40)
     end, took = is_stopped(w, [f"/bin/{shell}", "-c", "b() { b | b & }; b; sleep 20"], "processes")
     tell(f"{shell} bomb, limit 40", peak=end["peak"], seconds=took)
-    assert end["peak"] <= 40 + SLACK, end
+    assert end["peak"] <= 2 * 40, end
 
 
 def test_a_chain_is_stopped_by_its_rate(watched, report):
@@ -114,7 +115,7 @@ def test_under_the_rate_nothing_is_stopped(watched):
     count = 100 if SHORT else 400
     done, end = w.ended(program("churn"), count, 60, program("quiet"), seconds=60)
     assert done.returncode == 0 and json.loads(done.stdout)["good"] == count, done
-    assert (end["why"], end["forks"], end["execs"], end["killed"], end["lost"]) == ("ended", count, count + 1, 0, 0), end
+    assert end["why"] in OVER and (end["forks"], end["execs"], end["killed"], end["lost"]) == (count, count + 1, 0, 0), end
     listed = [p for r in w.watch_rows(action="execs", session=end["session"]) for p in r.get("programs", [])]
     assert sum(p["count"] for p in listed if p["path"].endswith("quiet")) == count, listed
 
@@ -132,7 +133,7 @@ def test_cpu_time(watched, what):
 def test_cpu_time_of_a_tree_that_waits_is_not_used_up(watched):
     w = watched(cpu="1s")
     done, end = w.ended(program("hog"), "sleep", 2)
-    assert done.returncode == 0 and end["why"] == "ended", (done, end)
+    assert done.returncode == 0 and end["why"] in OVER, (done, end)
 
 
 @pytest.mark.parametrize("how", [("memory", 1024, 60), ("memory-children", 8, 60, 100)], ids=["one", "eight children"])
@@ -158,8 +159,9 @@ def test_limits_leave_others_alone(watched, report):
     """One tree goes over, the other of the same policy goes on."""
     w = watched(processes=30)
     calm = w.run(program("hog"), "sleep", 60)
+    until("it is attached", lambda: w.watch_rows(action="attach"), 20)
     end, _ = is_stopped(w, [program("bomb"), "wide", MOST, SECONDS, report], "processes")
-    assert end["peak"] <= 30 + SLACK
+    assert end["peak"] <= 2 * 30
     assert calm.poll() is None
     sessions = [r["session"] for r in w.watch_rows(action="attach")]
     assert len(sessions) == 2 and not w.watch_rows(action="end", session=next(s for s in sessions if s != end["session"]))

@@ -1,6 +1,8 @@
 """P10: limits hold while the rest is down, while all of pawld is down, and after it has come back (E02: also when nobody reads the ring)."""
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -9,10 +11,9 @@ import time
 
 import pytest
 
-from live import PAWLD, SLOW, alive, until
-from watched import SHORT, Watched, folder_for_all, left, new_mark, policy, program, skip_unless_root, tell
+from live import PAWLD, SLOW, alive, children, until
+from watched import OVER, SHORT, Watched, folder_for_all, left, new_mark, policy, program, skip_unless_root, tell
 
-SLACK = 16
 LIFE = str(int(120 * SLOW))
 
 
@@ -26,9 +27,8 @@ class Under(Watched):
         super().__init__(policy(exec="log", deny_exec=[self.folder / "victim"], **watch), options=options)
 
     def shell(self, **how):
-        before = len(self.watch_rows(action="attach"))
         p = self.run("/bin/bash", "-c", "exec 3>/dev/null; while read -r line; do eval \"$line\"; done", stdin=subprocess.PIPE, bufsize=1, **how)
-        p.session = until("the shell is attached", lambda: self.watch_rows(action="attach")[before:], 20)[0]["session"]
+        p.session = self.session_of(p)
         return p
 
     def __exit__(self, *what):
@@ -97,9 +97,9 @@ def test_the_rest_dies_under_load(under):
     assert p.poll() is None and load.poll() is None
     tell_shell(p, "exit 3")
     assert p.wait(20 * SLOW) == 3
-    assert w.end_of(p.session)["why"] == "ended"
+    assert w.end_of(p.session)["why"] in OVER
     assert w.kills(p.session, "deny_exec") == 2
-    assert w.verify().returncode == 0
+    assert w.verify().returncode == 10
     load.kill()
 
 
@@ -115,7 +115,7 @@ def test_while_the_rest_is_down(under):
     finally:
         os.kill(w.rest_pid, signal.SIGCONT)
     end = w.end_of(p.session, 30)
-    assert end["why"] == "processes" and end["peak"] <= 40 + SLACK, end
+    assert end["why"] == "processes" and end["peak"] <= 2 * 40, end
 
 
 def test_all_of_pawld_dies_and_limits_hold_until_it_is_back(under):
@@ -129,19 +129,33 @@ def test_all_of_pawld_dies_and_limits_hold_until_it_is_back(under):
     time.sleep(1)
     tried, _, ran = struct.unpack("<3Q", (w.folder / "report").read_bytes())
     tell("bomb while pawld is down, limit 40", tried=tried, ran=ran)
-    assert ran <= 40 + SLACK, (tried, ran)
+    assert ran < 40, (tried, ran)
     w.start()
     end = w.end_of(q.session, 30)
-    assert end["why"] == "processes" and end["peak"] <= 40 + SLACK, end
+    assert end["why"] == "processes" and end["peak"] <= 2 * 40, end
     assert p.poll() is None, p.stderr.read()
     assert denied_dies(w, p), "after it is back"
     time.sleep(6)  # the launcher has rejoined: a tree without its launcher would be ended after 5 s
     assert p.poll() is None and not w.watch_rows(action="end", session=p.session)
     tell_shell(p, "exit 4")
     assert p.wait(20 * SLOW) == 4
-    assert w.end_of(p.session)["why"] == "ended"
-    assert w.verify().returncode == 0
+    assert w.end_of(p.session)["why"] in OVER
+    assert w.verify().returncode == 10
     load.kill()
+
+
+def test_what_happened_in_a_tree_that_is_over_is_told(under):
+    """It starts a denied program and ends, all of it while pawld is down: the next one tells of the kill, then of the end."""
+    w = under(processes=40)
+    p = w.shell()
+    w.kill()
+    assert denied_dies(w, p)
+    tell_shell(p, "exit 3")
+    until("nobody of it lives", lambda: p.poll() is not None or not children(p.pid), 10)
+    w.start()
+    w.end_of(p.session, 30)
+    actions = [r["action"] for r in w.watch_rows(session=p.session) if r["action"] in ("kill", "end")]
+    assert actions == ["kill", "end"]
 
 
 def test_the_wall_clock_runs_while_pawld_is_down(under):
@@ -183,9 +197,9 @@ def test_killed_again_and_again(under):
         assert denied_dies(w, p), f"round {i}"
         tell_shell(p, "exit 0")
         assert p.wait(30 * SLOW) == 0, p.stderr.read()
-        assert w.end_of(p.session, 20)["why"] == "ended"
+        assert w.end_of(p.session, 20)["why"] in OVER
     w.stop(20)
-    assert w.verify().returncode == 0
+    assert w.verify().returncode == 10
 
 
 def test_ring_overflow_is_counted_and_no_kill_is_lost(under):
@@ -223,11 +237,46 @@ def test_more_trees_than_there_is_room_for(under):
     until("there is room again", lambda: w.done("/bin/true").returncode == 0, 10)
 
 
+def places(w):
+    """Where this pawld has pins and cgroups, as its probes tell."""
+    rows = w.status()["probes"]
+    found = [re.search(r"/[^ ,)]+", rows[f"watch.{name}"]["why"]) for name in ("pins", "cgroup", "memory", "pids")]
+    return [pathlib.Path(m[0]) for m in found if m]
+
+
 def test_nothing_is_left_in_the_kernel_after_an_orderly_end(under):
     w = under(processes=20)
-    assert w.done("/bin/true").returncode == 0
-    mounts = lambda: [x for x in open("/proc/self/mountinfo") if str(w.dir) in x]  # noqa: E731
+    p = w.shell()
+    there = places(w)
+    assert len(there) == 4 and all(x.exists() for x in there), there
+    tell_shell(p, "exit 0")
+    assert p.wait(20 * SLOW) == 0
+    w.end_of(p.session)
     w.stop(20)
-    assert not mounts(), mounts()
-    groups = [d for d, _, _ in os.walk("/sys/fs/cgroup") if "/pawl" in d and str(w.process) in d]
-    assert not groups, groups
+    assert not [x for x in there if x.exists()]
+    name = there[1].name
+    assert not [x for x in open("/proc/self/mountinfo") if name.split(".")[-1] in x]
+
+
+def test_what_a_killed_pawld_left_is_taken_away_by_the_next(under):
+    """Nobody runs under it any more, and it did not come back: pins and cgroups without an owner do not stay for ever."""
+    w = under(processes=20)
+    there = places(w)
+    w.kill()
+    assert there[0].exists(), "pins outlive it"
+    under(processes=20)
+    assert not there[0].exists() and not there[1].exists(), there
+    w.start()
+    assert w.done("/bin/true").returncode == 0
+
+
+def test_what_still_holds_somebody_is_not_taken_away(under):
+    w = under(processes=20)
+    p, there = w.shell(), places(w)
+    w.kill()
+    under(processes=20)
+    assert there[0].exists() and there[1].exists(), there
+    assert denied_dies(w, p)
+    w.start()
+    tell_shell(p, "exit 0")
+    assert p.wait(20 * SLOW) == 0

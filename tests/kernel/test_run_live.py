@@ -4,6 +4,7 @@ The launcher's own side is tests/operator/test_run.py's; escape tricks and bombs
 """
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -48,6 +49,11 @@ def watched():
         pytest.skip(f"the kernel's programs cannot be loaded here: {probe.stdout}{probe.stderr}")
 
 
+def entries(folder):
+    done = subprocess.run([live.PAWL, "log", "show", "--json", "--dir", folder], capture_output=True, text=True, check=True)
+    return [json.loads(x) for x in done.stdout.split("\n") if x]
+
+
 class Own:
     """pawl run --policy, and what is left of it."""
 
@@ -84,23 +90,30 @@ class Own:
     def log(self):
         done = subprocess.run([live.PAWL, "log", "verify", "--dir", self.folder], capture_output=True, text=True)
         assert done.returncode in (0, 10), done  # 10: there is no anchor
-        done = subprocess.run([live.PAWL, "log", "show", "--dir", self.folder], capture_output=True, text=True, check=True)
-        return done.stdout
+        return entries(self.folder)
+
+    def end(self):
+        """The last words on the tree, and that its session was closed after them."""
+        log = self.log()
+        rows = [e for e in log if e["kind"] == "watch"]
+        assert rows[0]["action"] == "attach" and rows[0]["session"] == "s_1" and rows[-1]["action"] == "end", rows
+        kinds = [e["kind"] for e in log]
+        assert "session" in kinds[kinds.index("watch") :], kinds
+        return rows[-1]
 
 
 def test_a_watched_command(watched, home):
     own = Own(home)
     done = own.run("sh", "-c", "echo out; exit 3")
     assert (done.returncode, done.stdout) == (3, "out\n") and "not held" not in done.stderr, done
-    log = own.log()
-    assert "watch attach session=s_1" in log and "watch end session=s_1 why=none" in log and "session close session=s_1" in log, log
+    assert own.end()["why"] in ("none", "ended")
 
 
 def test_over_the_limit_is_the_end(watched, home):
     own = Own(home, "processes: 8")
     done = own.run("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 1000 & done; wait")
     assert done.returncode == 137 and re.search(r"^pawl: stopped s_1: processes \d+, limit 8 \(\d+ processes ended\)$", done.stderr, re.M), done
-    assert "why=processes" in own.log()
+    assert own.end()["why"] == "processes"
 
 
 def test_what_it_leaves_behind_is_ended(watched, home):
@@ -118,8 +131,8 @@ def test_a_killed_launcher_ends_the_tree(watched, home):
     p.kill()
     p.communicate()
     live.until("the tree has ended", lambda: not any(live.alive(x) for x in pids), 30)
-    live.until("its pawld has ended", lambda: "stop" in subprocess.run([live.PAWL, "log", "show", "--dir", own.folder], capture_output=True, text=True).stdout, 60)
-    assert "why=launcher" in own.log()
+    live.until("its pawld has ended", lambda: entries(own.folder)[-1]["kind"] == "stop", 60)
+    assert own.end()["why"] == "launcher"
 
 
 @pytest.mark.parametrize("options", [(), ("--user", "nobody")])
@@ -138,7 +151,7 @@ except pawl.Denied as e: print(e.code)
     done = own.run(PY, "-B", "-c", program, options=options)
     rows = done.stdout.split()
     assert done.returncode == 0 and rows[0] == "s_1" and rows[1] == rows[2] != "s_1" and rows[3] == "default", done
-    assert "parent" in own.log() or rows[1] in own.log()
+    assert any(e["kind"] == "session" and e.get("parent") == "s_1" for e in own.log())
 
 
 SEE = """
@@ -190,6 +203,20 @@ def test_the_rest_is_killed_and_comes_back(watched):
         out, err = p.communicate("x\n", timeout=60)
         assert p.returncode == 7, err
         pawld.rest_pid = pawld.status()["pid"]["rest"]
-        log = pawld.pawl("log", "show", "--dir", str(pawld.dir)).stdout
-        assert "watch end session=s_1 why=none" in log, log
+        (end,) = [e for e in entries(pawld.dir) if e["kind"] == "watch" and e["action"] == "end"]
+        assert end["why"] in ("none", "ended"), end
+        pawld.stop()
+
+
+def test_without_a_watcher(home):
+    """Nobody tells that the tree has ended: what fell to the launcher is ended by it, and it does not wait for more."""
+    with live.Live(POLICY.format(watch="processes: 20")) as pawld:
+        pawld.start("--no-watch")
+        words = [live.PAWL, "run", "--dir", pawld.dir]
+        done = subprocess.run([*words, "--", "true"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode == 125 and "nothing watches here" in done.stderr, done
+        script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!; sleep 0.3; exit 3"
+        done = subprocess.run([*words, "--allow-degraded", "--", "sh", "-c", script], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.returncode == 3 and "did not say" not in done.stderr and not os.path.exists(f"/proc/{int(done.stdout)}"), done
+        assert [e["op"] if "op" in e else e.get("action") for e in entries(pawld.dir) if e["kind"] == "session"][-1] == "close"
         pawld.stop()

@@ -136,6 +136,18 @@ static size_t wait_for(struct world *w, enum peer_kind want)
 	return n;
 }
 
+/* The only tree has so many; told once a second. */
+static void wait_for_processes(struct world *w, uint64_t n)
+{
+	for (int i = 0; i < PATIENCE_MS / 1000; i++) {
+		(void)wait_for(w, PEER_NOW);
+		if (w->n_now == 1 && w->now[0].processes >= n)
+			return;
+	}
+	fail_msg("by %s: %llu processes are known, not %llu", way_names[w->way], (unsigned long long)(w->n_now ? w->now[0].processes : 0),
+		 (unsigned long long)n);
+}
+
 static bool has_event(const struct world *w, uint32_t kind, uint32_t why)
 {
 	for (size_t i = 0; i < w->n_events; i++)
@@ -241,6 +253,7 @@ static struct child child_new(const struct world *w, body *run, void *arg)
 	if (c.pid == 0) {
 		char byte;
 
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
 		(void)close(go[1]);
 		(void)close(life[0]);
 		(void)close(w->sock);

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from live import BUILD, PAWL, SLOW, Live, alive, until
+from live import BUILD, PAWL, SLOW, Live, children, until
 
 PROGRAMS = BUILD / "tests" / "kernel"
 SHORT = os.environ.get("PAWL_TEST_SHORT") == "1"
@@ -38,21 +38,53 @@ def skip_unless_root() -> None:
 
 # ---- who lives
 
+def names_in(folder: str) -> list[str]:
+    try:
+        return [x for x in os.listdir(folder) if x.isdigit()]
+    except OSError:
+        return []
+
+
+def lives(task: str) -> bool:
+    try:
+        with open(f"{task}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def process_lives(pid: int) -> bool:
+    """Any thread of it: the first one may have ended before the others."""
+    return any(lives(f"/proc/{pid}/task/{t}") for t in names_in(f"/proc/{pid}/task"))
+
+
 def with_text(name: str, text: str) -> list[int]:
-    """Live processes, and threads whose leader has ended, with text in /proc/PID/<name>."""
+    """Live processes with text in /proc/PID/task/TID/<name> of any thread. What comes and goes meanwhile may be missed."""
     found, want = [], text.encode()
-    for task in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*"):
-        try:
-            if want in (task / name).read_bytes() and task.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
-                found.append(int(task.parts[2]))
-        except OSError:
-            pass
-    return sorted(set(found))
+    for pid in names_in("/proc"):
+        for task in names_in(f"/proc/{pid}/task"):
+            path = f"/proc/{pid}/task/{task}"
+            try:
+                with open(f"{path}/{name}", "rb") as f:
+                    hit = want in f.read()
+            except OSError:
+                continue
+            if hit and lives(path):
+                found.append(int(pid))
+                break
+    return sorted(found)
+
+
+def is_pawl(pid: int) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/exe") == str(PAWL)
+    except OSError:
+        return False
 
 
 def left(mark: str) -> list[int]:
     """Who has the mark among its arguments, but for `pawl run`, which was given it for another."""
-    return [pid for pid in with_text("cmdline", mark) if os.readlink(f"/proc/{pid}/exe") != str(PAWL)] if mark else []
+    return [pid for pid in with_text("cmdline", mark) if not is_pawl(pid)]
 
 
 def said_of(pids: list[int]) -> str:
@@ -120,7 +152,7 @@ class Bound:
                 found |= {int(x) for x in procs.read_text().split()}
             except OSError:
                 pass
-        return {pid for pid in found if pid != os.getpid() and alive(pid)}
+        return {pid for pid in found if pid != os.getpid() and process_lives(pid)}
 
     def peak(self) -> int | None:
         """Processes and threads at the same time, as the kernel counted them for this cgroup; None where it does not tell."""
@@ -159,6 +191,8 @@ def rmdir(path: pathlib.Path) -> bool:
 
 # ---- the daemon
 
+OVER = ("none", "ended")  # why a tree is over that nobody stopped: its last process ended, a moment before or after the launcher said so
+
 POLICY = """pawl: 1
 name: watch-test
 default: deny
@@ -183,7 +217,8 @@ class Watched(Live):
     def __init__(self, text: str, most: int = 2000, options: tuple[str, ...] = ()):
         self.bound = Bound(most)
         self.options = options
-        super().__init__(text)
+        # not in /tmp: in the folders above what is hidden from it, a watched command can make no new names
+        super().__init__(text, tempfile.mkdtemp(prefix="pawl-watch-", dir="/var/lib"))
 
     def spawn(self, *more: str) -> subprocess.Popen:
         from live import PAWLD
@@ -217,6 +252,13 @@ class Watched(Live):
     def end_of(self, session: str, seconds: float = 10) -> dict[str, Any]:
         """The entry that tells of a tree's end."""
         return until(f"the end of {session} in the log", lambda: self.watch_rows(action="end", session=session), seconds)[0]
+
+    def session_of(self, p: subprocess.Popen) -> str:
+        """Of a run whose command lives: the first process of a tree is a child of its launcher."""
+        def found():
+            return [r["session"] for r in self.watch_rows(action="attach") if r["pid"] in children(p.pid)]
+
+        return until("the command is under watch", found, 20)[-1]
 
     def last_attach(self) -> dict[str, Any]:
         return self.watch_rows(action="attach")[-1]

@@ -761,8 +761,7 @@ static void test_unpin_leaves_nothing(void **state)
 
 	world_open(w);
 	world_tree(w, &limits, 0, 0);
-	job_run(w, &j, by_clone, &plain); /* would be killed */
-	assert_int_equal(job_hear(&j), 0);
+	job_run(w, &j, by_clone, &plain); /* is killed; the child too from 6.13 on, before that it only waits */
 	assert_true(was_killed(job_end(&j)));
 	(void)job_victims(&j);
 	guard_tree_drop(w->g, SESSION);

@@ -378,12 +378,13 @@ static void test_no_tree_means_no(void **state)
 			fail_msg("%s: lives without a tree", rows[i].name);
 		(void)job_victims(&j);
 		world_consume(w);
+		assert_true(w->seen[WATCH_KILL] > 0);
+		w->seen[WATCH_KILL] = 0;
 		assert_int_equal(w->last[WATCH_KILL].why, WHY_NO_TREE);
 		assert_int_equal(w->last[WATCH_KILL].tree, SESSION);
 		for (next.session = SESSION + 1; next.session <= SESSION + PAWL_MAX_TREES; next.session++)
 			guard_tree_drop(w->g, next.session);
 	}
-	assert_int_equal(w->seen[WATCH_KILL], 2);
 	files_drop(&f);
 }
 

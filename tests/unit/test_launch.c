@@ -110,7 +110,7 @@ static const struct {
 	{ "AF_ALG", SOCKET, AF_ALG, EAFNOSUPPORT },
 	{ "AF_UNSPEC", SOCKET, AF_UNSPEC, EAFNOSUPPORT },
 	{ "a pair of AF_UNIX", PAIR, AF_UNIX, 0 },
-	{ "a pair of AF_TIPC", PAIR, AF_TIPC, EAFNOSUPPORT },
+	{ "a pair of AF_PACKET", PAIR, AF_PACKET, EAFNOSUPPORT },
 	{ "TIOCSTI", IOCTL, TIOCSTI, EPERM },
 	{ "TIOCLINUX", IOCTL, 0x541C, EPERM },
 	{ "another ioctl", IOCTL, FIONREAD, ENOTTY },
@@ -179,7 +179,7 @@ static void test_filter(void **state)
  * are enough to see that the table is not about the kernel's own refusals. */
 static void test_filter_is_what_refuses(void **state)
 {
-	static const char *const names[] = { "io_uring_setup", "pidfd_getfd", "ptrace", "mount_setattr", "AF_PACKET", "unshare of a user namespace",
+	static const char *const names[] = { "io_uring_setup", "pidfd_getfd", "ptrace", "mount_setattr", "AF_PACKET", "a pair of AF_PACKET", "unshare of a user namespace",
 					     "TIOCSTI", "clone with a user namespace", "x32 getpid" };
 
 	(void)state;
@@ -526,9 +526,9 @@ static void test_hidden_without_namespaces(void **state)
 
 static void test_rlimits(void **state)
 {
-	static const char script[] = PY "import resource as r\nwant(r.getrlimit(r.RLIMIT_CPU),(60,61))\nwant(r.getrlimit(r.RLIMIT_AS),(1<<31,1<<31))\n"
+	static const char script[] = PY "import resource as r\nwant(r.getrlimit(r.RLIMIT_CPU),(60,61))\nwant(r.getrlimit(r.RLIMIT_AS),(1<<46,1<<46))\n"
 					"want(r.getrlimit(r.RLIMIT_NPROC)[0] >= 32,True)\n";
-	struct launch_rules rules = { .head = { .cpu_s = 60, .memory = 1u << 31, .processes = 32 } };
+	struct launch_rules rules = { .head = { .cpu_s = 60, .memory = UINT64_C(1) << 46, .processes = 32 } };
 
 	(void)state;
 	assert_int_equal(launched(script, &rules, geteuid(), &(struct launch_said){ 0 }), 0);

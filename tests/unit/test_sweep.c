@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,9 +13,11 @@ static pid_t sleeper(void)
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
 		for (;;)
 			(void)pause();
+	}
 	assert_true(pid > 0);
 	return pid;
 }

@@ -51,7 +51,7 @@ static const struct {
 	{ ENDED("abort", ",\"ended\":[{\"comm\":\"a\",\"pid\":1}],\"killed\":16"), "s_5 was stopped: a person aborted it; 16 processes ended (a 1, ...)" TAIL },
 	{ ENDED("launcher", ""), "s_5 was stopped: its `pawl run` is gone" TAIL },
 	{ ENDED("stale", ""), "s_5 was stopped: nobody renewed its session" TAIL },
-	{ ENDED("none", ""), "s_5 has ended, nobody knows how" TAIL },
+	{ ENDED("none", ""), "s_5 has ended" TAIL },
 	{ W("later\\u0007", ""), "s_5 later\\u{7}" },
 	{ "{}", " " },
 	{ "{\"action\":\"attach\",\"held\":7,\"limits\":[1]}", " put itself under watch: pid 0, uid 0, tier , nothing is held; " },

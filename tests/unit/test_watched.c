@@ -462,6 +462,34 @@ static void test_execs_rows(void **state)
 	bench_free(b);
 }
 
+/* On its way to the disk an entry borrows nothing, and says what whoever reads it from the log will see. */
+static void test_on_its_way(void **state)
+{
+	struct bench *b = bench_new();
+	struct watch_event ev = event(b, WATCH_KILL, WHY_FILELESS, "/bin/\xffx");
+	const struct pending *p;
+	const struct watched_program *row;
+
+	(void)state;
+	attach_tree(b, ATTACH_RUN);
+	watched_events(b->t, &ev, 1);
+	p = b->w->m.pending.head;
+	assert_non_null(p);
+	row = &p->e.watch.programs[0];
+	assert_true(str_is(row->path, "/bin/?x"));
+	assert_true(str_is(row->comm, "sh"));
+	assert_true((const char *)row > (const char *)p && row->path.p > (const char *)row && row->comm.p > (const char *)row);
+	assert_true(row->comm.p < (const char *)p + sizeof(*p) + 4096 && row->path.p < (const char *)p + sizeof(*p) + 4096);
+	run_until_owed_nothing(b->w);
+	say_ended(b, WHY_ABORT, 2);
+	(void)watched_tick(b->t, log_now(b));
+	p = b->w->m.pending.head;
+	assert_non_null(p);
+	assert_true(str_is(p->e.watch.dead[0].comm, "a?"));
+	assert_true(p->e.watch.dead[0].comm.p > (const char *)p && p->e.watch.dead[0].comm.p < (const char *)p + sizeof(*p) + 4096);
+	bench_free(b);
+}
+
 /* E01: what is done a thousand times a second is a few entries and one sum. */
 static void test_storm(void **state)
 {
@@ -873,6 +901,7 @@ int main(void)
 		cmocka_unit_test(test_abort),	       cmocka_unit_test(test_stale),	      cmocka_unit_test(test_launcher_gone),
 		cmocka_unit_test(test_exited),	       cmocka_unit_test(test_restart),	      cmocka_unit_test(test_orphans),
 		cmocka_unit_test(test_renew),	       cmocka_unit_test(test_nonsense),	      cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_on_its_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
