@@ -64,8 +64,8 @@ void watched_renew(struct watched *w); /* another policy is in force */
 bool watched_exited(struct watched *w, uint64_t session);
 /* The connection is gone: after 5 s without a rejoin its trees are ended. */
 void watched_owner_gone(struct watched *w, uint64_t owner);
-/* false: the session has no tree (any more). */
-bool watched_rejoin(struct watched *w, uint64_t session, uint64_t owner);
+/* REASON_SESSION_CLOSED: the session has no tree (any more). REASON_UNAVAILABLE: the watcher has not named its trees yet, ask again. */
+enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner);
 
 /* Entries and messages that are due; returns when to be called again (INT64_MAX: nothing waits). */
 int64_t watched_tick(struct watched *w, int64_t now);

@@ -141,7 +141,7 @@ void watched_ended(struct watched *w, const struct watch_ended *end)
 
 void watched_all(struct watched *w)
 {
-	w->orphans = w->more = true;
+	w->named = w->orphans = w->more = true;
 }
 
 void watched_lost(struct watched *w)
@@ -221,15 +221,17 @@ void watched_owner_gone(struct watched *w, uint64_t owner)
 	}
 }
 
-bool watched_rejoin(struct watched *w, uint64_t session, uint64_t owner)
+enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner)
 {
 	struct tree *t = tree_find(w, session);
 
+	if (!t && !w->named)
+		return REASON_UNAVAILABLE;
 	if (!t || t->step == STEP_FAILED || t->step == STEP_FAILED_TOLD)
-		return false;
+		return REASON_SESSION_CLOSED;
 	t->owner = owner;
 	t->orphan_at = 0;
-	return true;
+	return REASON_OK;
 }
 
 bool watched_look(const struct watched *w, uint64_t session, struct watched_view *ret)

@@ -66,6 +66,7 @@ struct watched {
 	size_t n;
 	uint64_t requests, refused, nonsense;
 	bool gone;    /* no watcher */
+	bool named;   /* all trees that it had when this process began are here */
 	bool orphans; /* it has named its trees: sessions of the log whose trees nobody knows are to be ended */
 	bool more;    /* something can be done at once */
 };

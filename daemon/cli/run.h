@@ -64,6 +64,7 @@ void run_door_close(struct run *r);
 PAWL_MUST_USE int run_door_rules(struct run *r, const struct json *reply, struct launch_rules *rules, struct pawl_error *err);
 /* A packet that nobody asked for, or an answer to tell. */
 void run_door_news(struct run *r, const struct json *packet);
+void run_door_lost(struct run *r); /* closes it; wait_a_little() opens it again */
 
 /* ---- run_wait.c ---- */
 PAWL_MUST_USE int run_signals_open(struct run *r, struct pawl_error *err);

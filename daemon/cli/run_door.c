@@ -369,6 +369,8 @@ void run_door_news(struct run *r, const struct json *packet)
 		say_ended(r, packet);
 	} else if (!error && str_is(op, "exited")) {
 		r->said_exited = true;
+	} else if (error && str_is(json_string(json_get(error, "code")), "unavailable")) {
+		run_door_lost(r); /* asked again in a moment */
 	} else if (error && (str_is(op, "rejoin") || str_is(op, "exited"))) {
 		r->lost = true; /* it was ended and closed while we were away */
 		if (!r->over)

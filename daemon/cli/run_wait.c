@@ -139,7 +139,7 @@ bool run_poll(struct run *r, int ms)
 
 /* ---- the door while the command runs ---- */
 
-static void door_lost(struct run *r)
+void run_door_lost(struct run *r)
 {
 	run_door_close(r);
 	r->pause_ms = FIRST_PAUSE_MS;
@@ -152,7 +152,7 @@ static void hear(struct run *r)
 	struct json *packet = NULL;
 
 	if (run_door_hear(r, &packet, &err) < 0) {
-		door_lost(r);
+		run_door_lost(r);
 		return;
 	}
 	run_door_news(r, packet);
@@ -168,7 +168,7 @@ static void rejoin(struct run *r)
 		return;
 	if (run_door_open(r, 0, &err) == 0 && run_door_tell(r, "rejoin", &err) == 0) {
 		if (r->over && run_door_tell(r, "exited", &err) < 0)
-			door_lost(r);
+			run_door_lost(r);
 		return;
 	}
 	run_door_close(r);
@@ -239,7 +239,7 @@ void run_wait(struct run *r)
 			kill_ms = run_now_ms() + KILL_MS;
 	}
 	if (r->door >= 0 && run_door_tell(r, "exited", &err) < 0)
-		door_lost(r);
+		run_door_lost(r);
 	until = run_now_ms() + END_MS;
 	while (!done(r) && run_now_ms() < until)
 		wait_a_little(r, until);

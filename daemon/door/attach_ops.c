@@ -306,14 +306,16 @@ static bool handle_exited(struct watch_job *job, struct buf *out)
 static bool handle_rejoin(struct watch_job *job, struct watch_conn *c, struct buf *out)
 {
 	const struct session_state *who = who_asks(job, out);
+	enum reason_code no = who ? watched_rejoin(job->d->watched, who->id, c->id) : REASON_UNAUTHENTICATED;
 
 	if (!who)
 		return false;
-	if (watched_rejoin(job->d->watched, who->id, c->id)) {
+	if (no == REASON_OK) {
 		c->owns = true;
 		reply_watch_done(OP_REJOIN, who->id, out);
 	} else {
-		reply_error(OP_REJOIN, REASON_SESSION_CLOSED, NULL, "its processes are not watched any more", 0, out);
+		reply_error(OP_REJOIN, no, NULL,
+			    no == REASON_UNAVAILABLE ? "pawld has just begun and does not know its trees yet" : "its processes are not watched any more", 0, out);
 	}
 	return false;
 }
