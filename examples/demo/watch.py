@@ -30,7 +30,7 @@ class Watched:
     """One pawld with the kernel's help, or without; and commands under its watch."""
 
     def __init__(self, build: pathlib.Path) -> None:
-        self.pawl, self.pawld = str((build / "pawl").absolute()), str((build / "pawld").absolute())
+        self.shown, self.pawl, self.pawld = str(build / "pawl"), str((build / "pawl").absolute()), str((build / "pawld").absolute())
         self.dir, self.work = DIR.absolute(), (DIR / "work").absolute()
         self.process: subprocess.Popen[bytes] | None = None
         self.root = os.geteuid() == 0
@@ -250,6 +250,6 @@ def watched(build: pathlib.Path) -> None:
             w.stop()
 
     head("17. All of that is in a signed log, too" if w.kernel else "15. All of that is in a signed log, too")
-    show(command(w.pawl, "log", "show", "--kind", "watch", "--dir", str(DIR)))
+    show(command(w.shown, "log", "show", "--kind", "watch", "--dir", str(DIR)))
     note("Its newest entry was noted before pawld stopped, as somebody on another machine would:")
-    show(command(w.pawl, "log", "verify", "--dir", str(DIR), "--at-least", f"{noted['last']}:{noted['last_hash']}"))
+    show(command(w.shown, "log", "verify", "--dir", str(DIR), "--at-least", f"{noted['last']}:{noted['last_hash']}"))
