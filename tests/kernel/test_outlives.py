@@ -12,7 +12,7 @@ import time
 import pytest
 
 from live import PAWLD, SLOW, alive, children, until
-from watched import OVER, SHORT, Watched, folder_for_all, left, new_mark, policy, program, skip_unless_root, tell
+from watched import OVER, SHORT, Watched, folder_for_all, left, new_mark, policy, process_lives, program, skip_unless_root, tell
 
 LIFE = str(int(120 * SLOW))
 
@@ -111,7 +111,8 @@ def test_while_the_rest_is_down(under):
     try:
         assert denied_dies(w, p)
         tell_shell(p, f"{program('bomb')} wide 1000 20 {w.folder}/report; echo bomb $?")
-        assert until("the bomb is over", lambda: p.poll() is not None, 30) or p.wait(1) != 0
+        first = w.watch_rows(action="attach", session=p.session)[0]["pid"]
+        until("the bomb is over", lambda: not process_lives(first), 30)
     finally:
         os.kill(w.rest_pid, signal.SIGCONT)
     end = w.end_of(p.session, 30)
@@ -162,12 +163,15 @@ def test_the_wall_clock_runs_while_pawld_is_down(under):
     w = under(wall="3s")
     p = w.run("/bin/sh", "-c", "while :; do :; done")
     until("it is attached", lambda: w.watch_rows(action="attach"), 20)
-    session = w.last_attach()["session"]
+    row = w.last_attach()
     w.kill()
-    assert until("the tree is ended with nobody there", lambda: p.poll() is not None, 20) and p.returncode == 128 + 9
+    began = time.monotonic()
+    until("the tree is ended with nobody there", lambda: not process_lives(row["pid"]), 20)
+    tell("wall limit 3 s, pawld down", seconds_after_its_death=time.monotonic() - began)
     w.start()
-    end = w.end_of(session, 20)
+    end = w.end_of(row["session"], 20)
     assert end["why"] == "wall" and end["measured"] >= end["limit"] == 3 * 10**9, end
+    assert p.wait(30 * SLOW) == 128 + 9
 
 
 def test_a_sleeper_over_its_time_is_ended_when_pawld_is_back(under):
