@@ -337,7 +337,7 @@ static void say_ended(const struct run *r, const struct json *p)
 	const struct json *measured = json_get(p, "measured"), *limit = json_get(p, "limit");
 	long long n = (long long)json_int(json_get(p, "ended"));
 
-	if (str_is(why, "ended") || str_is(why, "none")) { /* by itself; what it left behind is worth a word */
+	if (str_is(why, "ended")) { /* by itself; what it left behind is worth a word */
 		if (n > 0 && !r->opt.quiet)
 			(void)fprintf(stderr, "pawl: %s: %lld process%s that the command had left ended\n", r->session, n, n == 1 ? "" : "es");
 		return;

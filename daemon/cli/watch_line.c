@@ -109,7 +109,7 @@ static void attach(struct buf *out, const struct json *j, enum escape_mode mode)
 
 	buf_puts(out, json_true(json_get(j, "run")) ? " runs under watch: pid " : " put itself under watch: pid ");
 	buf_i64(out, number(j, "pid"));
-	buf_puts(out, ", uid ");
+	buf_puts(out, json_true(json_get(j, "run")) ? ", started by uid " : ", uid "); /* it may take another user after it was tagged */
 	buf_i64(out, number(j, "uid"));
 	buf_puts(out, ", tier ");
 	text(out, j, "tier", mode);
@@ -218,7 +218,7 @@ static void reason(struct buf *out, const struct json *j, enum escape_mode mode)
 {
 	static const struct {
 		const char *why, *says;
-	} words[] = { { "none", " has ended" },
+	} words[] = { { "none", " is over, and nobody knows how it ended" },
 		      { "ended", " has ended" },
 		      { "abort", " was stopped: a person aborted it" },
 		      { "launcher", " was stopped: its `pawl run` is gone" },

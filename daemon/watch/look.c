@@ -104,6 +104,8 @@ static void finish(struct trees *t, struct tree *tr)
 	cgroup_read_memory(&tr->cg, &use);
 	last->cpu_ns = use.cpu_ns > last->cpu_ns ? use.cpu_ns : last->cpu_ns;
 	last->memory_peak = use.memory_peak > last->memory_peak ? use.memory_peak : last->memory_peak;
+	if (last->killed == WHY_NONE) /* nobody had to end it, and that is no matter of who looked first */
+		last->killed = WHY_ENDED;
 	tr->over = true;
 	tr->told = false;
 	tr->told_after = t->events_in;

@@ -29,7 +29,7 @@ enum watch_why {
 	WHY_NO_TREE,	/* a tagged process whose tree the map does not hold: absent means no */
 	WHY_PROCESSES, WHY_FORK_RATE, WHY_EXEC_RATE, WHY_CPU, WHY_MEMORY, WHY_WALL, /* limits: measured, limit */
 	WHY_ABORT,	/* an operator ended the session */
-	WHY_ENDED,	/* its first process ended; what it left behind is ended with it */
+	WHY_ENDED,	/* by itself: its first process ended, and what it left behind was ended with it; or its session was closed */
 	WHY_LAUNCHER,	/* `pawl run` is gone */
 	WHY_STALE,	/* the session's lease ran out and the policy aborts */
 	WHY_COUNT

@@ -14,7 +14,7 @@ import pytest
 
 import foreign
 from live import PAWL, SLOW, until
-from watched import OVER, Bound, Watched, folder_for_all, policy, skip_unless_root, tell
+from watched import Bound, Watched, folder_for_all, policy, skip_unless_root, tell
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def unharmed(watch, *cmd, seconds=600, spare=0, **how):
     """spare: processes that may outlive the first one by a moment, and are then ended with the tree."""
     done, end = watch.ended(*cmd, seconds=seconds, **how)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    assert end["why"] in OVER and end["killed"] <= spare and end["lost"] == 0, end
+    assert end["why"] == "ended" and end["killed"] <= spare and end["lost"] == 0, end
     assert not watch.watch_rows(action="kill", session=end["session"])
     return done, end
 
@@ -161,7 +161,7 @@ def test_an_interactive_shell_with_job_control(watch, folder):
         t.type("exit 7")
         t.shows("status 7")
         end = watch.end_of(session)
-        assert end["why"] in OVER and end["killed"] == 0, end
+        assert end["why"] == "ended" and end["killed"] == 0, end
         t.type("echo outer still here $((1 + 1))")
         t.shows("outer still here 2")
     finally:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from live import SLOW, until
-from watched import OVER, SHORT, Watched, folder_for_all, left, policy, program, skip_unless_root, tell
+from watched import SHORT, Watched, folder_for_all, left, policy, program, skip_unless_root, tell
 
 MOST, SECONDS = 1500, 20  # of a bomb that nobody stops
 
@@ -115,7 +115,7 @@ def test_under_the_rate_nothing_is_stopped(watched):
     count = 100 if SHORT else 400
     done, end = w.ended(program("churn"), count, 60, program("quiet"), seconds=60)
     assert done.returncode == 0 and json.loads(done.stdout)["good"] == count, done
-    assert end["why"] in OVER and (end["forks"], end["execs"], end["killed"], end["lost"]) == (count, count + 1, 0, 0), end
+    assert end["why"] == "ended" and (end["forks"], end["execs"], end["killed"], end["lost"]) == (count, count + 1, 0, 0), end
     listed = [p for r in w.watch_rows(action="execs", session=end["session"]) for p in r.get("programs", [])]
     assert sum(p["count"] for p in listed if p["path"].endswith("quiet")) == count, listed
 
@@ -133,7 +133,7 @@ def test_cpu_time(watched, what):
 def test_cpu_time_of_a_tree_that_waits_is_not_used_up(watched):
     w = watched(cpu="1s")
     done, end = w.ended(program("hog"), "sleep", 2)
-    assert done.returncode == 0 and end["why"] in OVER, (done, end)
+    assert done.returncode == 0 and end["why"] == "ended", (done, end)
 
 
 @pytest.mark.parametrize("how", [("memory", 1024, 60), ("memory-children", 8, 60, 100)], ids=["one", "eight children"])

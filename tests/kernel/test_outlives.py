@@ -12,7 +12,7 @@ import time
 import pytest
 
 from live import PAWLD, SLOW, alive, children, until
-from watched import OVER, SHORT, Watched, folder_for_all, left, new_mark, policy, process_lives, program, skip_unless_root, tell
+from watched import SHORT, Watched, folder_for_all, left, new_mark, policy, process_lives, program, skip_unless_root, tell
 
 LIFE = str(int(120 * SLOW))
 
@@ -97,7 +97,7 @@ def test_the_rest_dies_under_load(under):
     assert p.poll() is None and load.poll() is None
     tell_shell(p, "exit 3")
     assert p.wait(20 * SLOW) == 3
-    assert w.end_of(p.session)["why"] in OVER
+    assert w.end_of(p.session)["why"] == "ended"
     assert w.kills(p.session, "deny_exec") == 2
     assert w.verify().returncode == 10
     load.kill()
@@ -140,7 +140,7 @@ def test_all_of_pawld_dies_and_limits_hold_until_it_is_back(under):
     assert p.poll() is None and not w.watch_rows(action="end", session=p.session)
     tell_shell(p, "exit 4")
     assert p.wait(20 * SLOW) == 4
-    assert w.end_of(p.session)["why"] in OVER
+    assert w.end_of(p.session)["why"] == "ended"
     assert w.verify().returncode == 10
     load.kill()
 
@@ -201,7 +201,7 @@ def test_killed_again_and_again(under):
         assert denied_dies(w, p), f"round {i}"
         tell_shell(p, "exit 0")
         assert p.wait(30 * SLOW) == 0, p.stderr.read()
-        assert w.end_of(p.session, 20)["why"] in OVER
+        assert w.end_of(p.session, 20)["why"] == "ended"
     w.stop(20)
     assert w.verify().returncode == 10
 

@@ -106,7 +106,7 @@ def test_a_watched_command(watched, home):
     own = Own(home)
     done = own.run("sh", "-c", "echo out; exit 3")
     assert (done.returncode, done.stdout) == (3, "out\n") and "not held" not in done.stderr, done
-    assert own.end()["why"] in ("none", "ended")
+    assert own.end()["why"] == "ended"
 
 
 def test_over_the_limit_is_the_end(watched, home):
@@ -204,7 +204,7 @@ def test_the_rest_is_killed_and_comes_back(watched):
         assert p.returncode == 7, err
         pawld.rest_pid = pawld.status()["pid"]["rest"]
         (end,) = [e for e in entries(pawld.dir) if e["kind"] == "watch" and e["action"] == "end"]
-        assert end["why"] in ("none", "ended"), end
+        assert end["why"] == "ended", end
         pawld.stop()
 
 

@@ -191,8 +191,6 @@ def rmdir(path: pathlib.Path) -> bool:
 
 # ---- the daemon
 
-OVER = ("none", "ended")  # why a tree is over that nobody stopped: its last process ended, a moment before or after the launcher said so
-
 POLICY = """pawl: 1
 name: watch-test
 default: deny

@@ -129,7 +129,7 @@ static void attach_and_end(struct world *w)
 	assert_int_equal(w->n_now, 1);
 	let_go(&c);
 	e = wait_for_end(w, 5);
-	assert_int_equal(e.last.killed, WHY_NONE);
+	assert_int_equal(e.last.killed, WHY_ENDED);
 	assert_int_equal(e.n_killed, 0);
 	if (w->probes->row[WP_MEMORY].state == WATCH_ON) /* however short it lived */
 		assert_true(e.last.memory_peak >= 8 * MIB);
@@ -629,7 +629,7 @@ static void only_tell_of_memory(struct world *w)
 			assert_true(w->event[i].measured > 80 * MIB); /* not before it was its own memory that was too much */
 	assert_int_equal(waitpid(c.pid, NULL, WNOHANG), 0);
 	(void)kill(c.pid, SIGKILL);
-	assert_int_equal(wait_for_end(w, 16).last.killed, WHY_NONE);
+	assert_int_equal(wait_for_end(w, 16).last.killed, WHY_ENDED);
 	forget(w, 16);
 	child_done(&c);
 }

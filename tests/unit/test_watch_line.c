@@ -19,7 +19,7 @@ static const struct {
 } cases[] = {
 	{ W("attach", ",\"held\":[\"deny_exec\",\"processes\"],\"limits\":{\"cpu\":\"1m\",\"fork_rate\":200,\"memory\":2147483648,\"processes\":50},\"pid\":4711,"
 		      "\"run\":true,\"tier\":\"B\",\"uid\":1000"),
-	  "s_5 runs under watch: pid 4711, uid 1000, tier B, held deny_exec processes; cpu 1m, fork_rate 200/s, memory 2 GiB, processes 50" },
+	  "s_5 runs under watch: pid 4711, started by uid 1000, tier B, held deny_exec processes; cpu 1m, fork_rate 200/s, memory 2 GiB, processes 50" },
 	{ W("attach", ",\"log_only\":true,\"message\":\"no \\u001bcgroup\",\"pid\":1,\"tier\":\"C\",\"uid\":0"),
 	  "s_5 put itself under watch: pid 1, uid 0, tier C, nothing is held; shadow mode: nothing is stopped; no \\u{1b}cgroup" },
 	{ W("execs", ",\"programs\":[" PROGRAM("/bin/ls", "10") "," PROGRAM("/usr/bin/git", "1") "],\"total\":14,\"unlisted\":3"),
@@ -51,7 +51,7 @@ static const struct {
 	{ ENDED("abort", ",\"ended\":[{\"comm\":\"a\",\"pid\":1}],\"killed\":16"), "s_5 was stopped: a person aborted it; 16 processes ended (a 1, ...)" TAIL },
 	{ ENDED("launcher", ""), "s_5 was stopped: its `pawl run` is gone" TAIL },
 	{ ENDED("stale", ""), "s_5 was stopped: nobody renewed its session" TAIL },
-	{ ENDED("none", ""), "s_5 has ended" TAIL },
+	{ ENDED("none", ""), "s_5 is over, and nobody knows how it ended" TAIL },
 	{ W("later\\u0007", ""), "s_5 later\\u{7}" },
 	{ "{}", " " },
 	{ "{\"action\":\"attach\",\"held\":7,\"limits\":[1]}", " put itself under watch: pid 0, uid 0, tier , nothing is held; " },
