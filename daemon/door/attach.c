@@ -14,7 +14,6 @@
 #define BACKLOG 512
 #define LISTENER UINT32_MAX /* in epoll's data: not a connection */
 #define AT_ONCE 64
-#define PINS "/run/pawl-watch" /* where the watcher mounts its bpffs (daemon/watch/pins.h) */
 
 union control { /* room for one descriptor, aligned as the kernel wants it */
 	struct cmsghdr head;
@@ -73,7 +72,7 @@ static void name_paths(struct attach_door *door, const struct options *opt)
 	hide(door, opt->operators, false);
 	hide(door, opt->operator_socket, true);
 	hide(door, opt->policy, false);
-	hide(door, PINS, false); /* of this and other daemons */
+	hide(door, WATCH_RUN, false); /* of this and other daemons */
 	hide(door, "/sys/fs/bpf", false);
 	(void)snprintf(door->agent_socket, sizeof(door->agent_socket), "%s", opt->socket);
 	if (realpath(opt->socket, real) && strlen(real) < PAWL_MAX_PATH)

@@ -27,10 +27,10 @@ int leftovers_begin(void)
 
 		if (pins_run_folder(NULL) < 0)
 			return -1;
-		fd = open(PINS_RUN, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = open(WATCH_RUN, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			continue; /* the last one's end took it away meanwhile */
-		if (flock(fd, LOCK_EX) == 0 && fstat(fd, &held) == 0 && stat(PINS_RUN, &named) == 0 && held.st_ino == named.st_ino)
+		if (flock(fd, LOCK_EX) == 0 && fstat(fd, &held) == 0 && stat(WATCH_RUN, &named) == 0 && held.st_ino == named.st_ino)
 			return fd;
 		(void)close(fd);
 	}
@@ -39,14 +39,14 @@ int leftovers_begin(void)
 
 void leftovers_end(int fd)
 {
-	(void)rmdir(PINS_RUN); /* when this was the last */
+	(void)rmdir(WATCH_RUN); /* when this was the last */
 	if (fd >= 0)
 		(void)close(fd);
 }
 
 static void lock_path(const char *instance, char ret[static 128])
 {
-	(void)snprintf(ret, 128, PINS_RUN "/" LOCK_PREFIX "%.64s", instance);
+	(void)snprintf(ret, 128, WATCH_RUN "/" LOCK_PREFIX "%.64s", instance);
 }
 
 /* The lock, when nobody has it. */
@@ -116,14 +116,14 @@ static bool clear_one(const char *instance, const struct cgroup_mounts *mounts)
 	pins_remove(&pins);
 	cgroups_open(mounts, instance, &all); /* its folders; one with somebody in it stays */
 	cgroups_remove(&all);
-	(void)snprintf(path, sizeof(path), PINS_RUN "/trees-%.64s", instance);
+	(void)snprintf(path, sizeof(path), WATCH_RUN "/trees-%.64s", instance);
 	(void)rmdir(path); /* an end that was never noted stays for its pawld */
 	return true;
 }
 
 void leftovers_clear(const char *instance, const struct cgroup_mounts *mounts)
 {
-	DIR *d = opendir(PINS_RUN);
+	DIR *d = opendir(WATCH_RUN);
 	const struct dirent *e;
 	int cleared = 0;
 

@@ -20,12 +20,12 @@ int pins_run_folder(struct pawl_error *err)
 {
 	struct stat st;
 
-	if (mkdir(PINS_RUN, 0700) < 0 && errno != EEXIST)
-		return pawl_fail_errno(err, "cannot make " PINS_RUN);
-	if (lstat(PINS_RUN, &st) < 0)
-		return pawl_fail_errno(err, PINS_RUN);
+	if (mkdir(WATCH_RUN, 0700) < 0 && errno != EEXIST)
+		return pawl_fail_errno(err, "cannot make " WATCH_RUN);
+	if (lstat(WATCH_RUN, &st) < 0)
+		return pawl_fail_errno(err, WATCH_RUN);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-		return pawl_fail(err, PAWL_E_UNSAFE, PINS_RUN " is not a folder that only root can change");
+		return pawl_fail(err, PAWL_E_UNSAFE, WATCH_RUN " is not a folder that only root can change");
 	return 0;
 }
 
@@ -42,7 +42,7 @@ void pins_open(const char *instance, struct pins *ret)
 	} else if (pins_run_folder(&err) < 0) {
 		(void)snprintf(p.says, sizeof(p.says), "%.90s", err.msg);
 	} else {
-		(void)snprintf(p.mount, sizeof(p.mount), PINS_RUN "/bpf-%s", instance);
+		(void)snprintf(p.mount, sizeof(p.mount), WATCH_RUN "/bpf-%s", instance);
 		if (mkdir(p.mount, 0700) < 0 && errno != EEXIST) {
 			(void)snprintf(p.says, sizeof(p.says), "cannot make %.40s: %.30s", p.mount, strerror(errno));
 			p.mount[0] = '\0';

@@ -2,7 +2,7 @@
  * /run/pawl-watch, made in the mount namespace that pawld was started in, so that it is still there for the next pawld. */
 #ifndef PAWL_PINS_H
 #define PAWL_PINS_H
-#include "pawl/error.h"
+#include "pawl/watch.h"
 
 struct pins {
 	char dir[128];	 /* for the guard; "": there is no bpffs to be had */
@@ -13,7 +13,6 @@ struct pins {
 void pins_open(const char *instance, struct pins *ret);
 /* Takes the mount away, when there is nothing in it; for an end that leaves nothing. */
 void pins_remove(struct pins *p);
-/* /run/pawl-watch, root's and nobody else's. */
+/* WATCH_RUN, root's and nobody else's. */
 PAWL_MUST_USE int pins_run_folder(struct pawl_error *err);
-#define PINS_RUN "/run/pawl-watch" /* not /run/pawl, which a supervisor makes for the doors and empties at every stop */
 #endif

@@ -112,7 +112,7 @@ static void name_saved(struct trees *t, const struct trees_options *opt)
 	if (opt->saved)
 		n = snprintf(t->saved, sizeof(t->saved), "%s", opt->saved);
 	else if (opt->state && geteuid() == 0 && pins_run_folder(NULL) == 0)
-		n = snprintf(t->saved, sizeof(t->saved), PINS_RUN "/trees-%s", t->instance);
+		n = snprintf(t->saved, sizeof(t->saved), WATCH_RUN "/trees-%s", t->instance);
 	else if (opt->state)
 		n = snprintf(t->saved, sizeof(t->saved), "%s/trees", opt->state);
 	if (n >= 0 && (size_t)n < sizeof(t->saved))

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* root's, of all pawlds; not /run/pawl, which a supervisor makes for the doors and empties at every stop */
+#define WATCH_RUN "/run/pawl-watch"
+
 #define PAWL_MAX_TREES 1024	/* watched at the same time */
 #define PAWL_MAX_DENY_EXEC 256	/* programs of one policy */
 #define PAWL_MAX_WRITES_UNDER 64

@@ -1,0 +1,25 @@
+"""What pages and examples say of this tree is so: every test that a promise or a decision names exists, and names agree with the code's."""
+
+import pathlib
+import re
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+def rows(page):
+    return [line for line in (TOP / "docs" / page).read_text().splitlines() if line.startswith("| P") or "test_" in line]
+
+
+def test_every_test_that_a_page_names_exists():
+    files = [p for p in (TOP / "tests").rglob("*") if p.suffix in (".c", ".py", ".yaml")]
+    known = {p.stem for p in files} | {w for p in files if p.suffix != ".yaml" for w in re.findall(r"\btest_\w+(?=[()])", p.read_text())}
+    named = {n for page in ("promises.md", "architecture.md") for row in rows(page) for n in re.findall(r"\btest_\w+", row)}
+    assert len(named) > 100
+    assert sorted(named - known) == []
+
+
+def test_the_unit_lets_the_watcher_keep_its_notes():
+    """With ProtectSystem=strict nothing else in /run can be written."""
+    (folder,) = re.findall(r'#define WATCH_RUN "/run/([\w-]+)"', (TOP / "include/pawl/watch.h").read_text())
+    unit = (TOP / "examples/systemd/pawld.service").read_text()
+    assert "ProtectSystem=strict" in unit and f"\nRuntimeDirectory={folder}\n" in unit and "\nRuntimeDirectoryPreserve=yes\n" in unit
