@@ -15,7 +15,7 @@ RUNS = 100 if SHORT else 1000
 RACES = 1000 if SHORT else 10000
 WAYS = subprocess.run([program("execways"), "list"], capture_output=True, text=True, check=True).stdout.split()
 FILELESS = {"memfd", "memfd-proc", "deleted"}
-AROUND = {"copy"}  # what docs/watch.md says that a list of files does not stop
+AROUND = {"copy"}  # what docs/threat-model.md says that a list of files does not stop
 # the same race in a name as the victims': equal length
 NAMES = {"allowed": "racer-a", "denied": "racer-d"}
 SECRET = "sk-test-51H8xYzQwErTyUiOp"
@@ -90,7 +90,7 @@ def test_as_a_plain_user_too(watch, world):
 
 @pytest.mark.parametrize("way", sorted(AROUND))
 def test_known_ways_around_are_still_there(watch, world, way):
-    """docs/watch.md names them. The day that one is closed, this fails, and the page is mended."""
+    """docs/threat-model.md names them. The day that one is closed, this fails, and the page is mended."""
     done, _ = watch.ended(program("execways"), way, world.folder / "victim", 20, scratch(world, "around"))
     assert json.loads(done.stdout)["ran"] == 20, done
 
