@@ -1,23 +1,6 @@
 /* tests/kernel/spin.c - `spin COUNT`: becomes itself again, COUNT times (at most 9 digits), without fork, library or loader: the most program starts a second that a
  * processor can make. Counts down in its own argument. Ends with 0, or 1 when an exec came back. */
-#include <asm/unistd.h>
-
-static long call(long number, long a, long b, long c)
-{
-#if defined(__x86_64__)
-	long r;
-
-	__asm__ volatile("syscall" : "=a"(r) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
-	return r;
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-	return x0;
-#else
-#error "how does this machine call the kernel?"
-#endif
-}
+#include "raw_call.h"
 
 /* The text of a number, less one. 0: it was none. */
 static int less_one(char *text)

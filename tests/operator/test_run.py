@@ -20,7 +20,7 @@ import time
 import pytest
 
 import live
-from watch_door import TOKEN, Hangup, WatchDoor
+from scripted_door import TOKEN, Hangup, WatchDoor
 
 PY = "/usr/bin/python3"
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -494,7 +494,7 @@ POLICY = "pawl: 1\nname: own\ndefault: deny\n...\n"
 FAKE = f"""#!{PY}
 import os, signal, sys, time
 sys.path.insert(0, {str(live.ROOT / "tests" / "support")!r})
-from watch_door import WatchDoor
+from scripted_door import WatchDoor
 if os.path.exists({{fail!r}}):
     print("pawld: \\x1b[1mno can do", file=sys.stderr)
     sys.exit(70)

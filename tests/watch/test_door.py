@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import live
-from watchdoor import Child, Door, policy
+from scripted_launcher import Child, Door, policy
 
 
 def door(d: live.Live) -> Door:
@@ -175,7 +175,7 @@ def test_attach_itself(kernel):
 INSIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import live, watchdoor
+import live, scripted_launcher
 folder, session, token = sys.argv[2:5]
 def opened(**more):
     with live.Stream(folder + "/run/agent.sock") as s:
@@ -183,7 +183,7 @@ def opened(**more):
 root, kid = opened(), opened(parent=session, parent_token=token)
 assert root["error"]["code"] == "unauthenticated" and root["error"]["field"] == "parent", root
 assert "session" in kid, kid
-with watchdoor.Door(folder + "/run/watch.sock") as c, watchdoor.Child("exit 0") as child:
+with scripted_launcher.Door(folder + "/run/watch.sock") as c, scripted_launcher.Child("exit 0") as child:
     got = c.run(child)
 assert got["error"]["code"] == "unauthenticated", got
 """

@@ -7,7 +7,7 @@ import pytest
 
 import live
 from test_door import door, error, wait_end
-from watchdoor import Child, policy
+from scripted_launcher import Child, policy
 
 SCRIPT = "/bin/echo --password hunter2-in-argv plain-word-of-argv; /usr/bin/env GH_TOKEN=hunter3-in-argv /bin/true"
 SECRETS = [b"hunter2-in-argv", b"hunter3-in-argv"]
