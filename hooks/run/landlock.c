@@ -17,11 +17,12 @@
 #define FS(n) (UINT64_C(1) << (n))
 #define FS_WRITE_FILE FS(1)
 #define FS_READ_FILE FS(2)
+#define FS_REMOVE_DIR FS(4) /* renaming one takes it too */
 #define FS_MAKE_BLOCK FS(11)
 #define FS_REFER FS(13)	   /* ABI 2 */
 #define FS_TRUNCATE FS(14) /* ABI 3 */
 /* everything from removing a folder to making a link, and writing */
-#define FS_WRITES (FS_WRITE_FILE | FS(4) | FS(5) | FS(6) | FS(7) | FS(8) | FS(9) | FS(10) | FS_MAKE_BLOCK | FS(12) | FS_REFER | FS_TRUNCATE)
+#define FS_WRITES (FS_WRITE_FILE | FS_REMOVE_DIR | FS(5) | FS(6) | FS(7) | FS(8) | FS(9) | FS(10) | FS_MAKE_BLOCK | FS(12) | FS_REFER | FS_TRUNCATE)
 #define FS_OF_FILES (FS(0) | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE)
 #define SCOPES UINT64_C(3) /* ABI 6: abstract sockets and signals end at the domain */
 
@@ -99,8 +100,8 @@ static int beside(const struct making *m, const char *path, uint64_t access)
 	return found;
 }
 
-/* Allows access to m->path and all below it but the exceptions. A folder above one gets no rule itself, since that would reach down:
- * nothing new can be made in it directly. As deep as the exceptions lie. */
+/* Allows access to m->path and all below it but the exceptions. A folder above one gets no rule itself, since that would reach down: in it
+ * directly there is no such access. As deep as the exceptions lie. */
 static int allow_beside(struct making *m, uint64_t access, struct pawl_error *err)
 {
 	int where = beside(m, m->path, access), r = 0;
@@ -141,6 +142,14 @@ static int allow_all_beside(struct making *m, uint64_t access, struct pawl_error
 {
 	(void)snprintf(m->path, sizeof(m->path), "/");
 	return allow_beside(m, access, err);
+}
+
+/* Below m->path. Taking folders away has exceptions of its own. */
+static int allow_writes_beside(struct making *m, struct pawl_error *err)
+{
+	int r = allow_beside(m, FS_WRITES & ~FS_REMOVE_DIR, err);
+
+	return r < 0 ? r : allow_beside(m, FS_REMOVE_DIR, err);
 }
 
 /* ---- what uid 0 is kept from ---- */
@@ -193,7 +202,7 @@ static int except_kernel(struct making *m, struct pawl_error *err)
 	if (r == 0)
 		r = add_except(m, "/dev", FS_WRITES | FS_READ_FILE, err);
 	while (r == 0 && getline(&line, &size, f) > 0)
-		if (mount_line(line, &point, &type) && of_the_kernel(type) && beside(m, point, FS_WRITES) != 2)
+		if (mount_line(line, &point, &type) && of_the_kernel(type) && beside(m, point, FS_WRITE_FILE) != 2)
 			r = add_except(m, point, FS_WRITES | (str_is(type, "devtmpfs") ? FS_READ_FILE : 0), err);
 	free(line);
 	if (f)
@@ -213,15 +222,15 @@ static int allow_devices(const struct making *m, bool shm, struct pawl_error *er
 
 /* ---- the ruleset ---- */
 
-static int allow_writes(struct making *m, const char *path, bool shut, struct pawl_error *err)
+static int allow_writes(struct making *m, const char *path, bool beside_too, struct pawl_error *err)
 {
 	struct pawl_error why = { .code = PAWL_OK };
 	char *real = realpath(path, NULL);
 	int r = real ? 0 : pawl_fail_errno(&why, "%s", path);
 
-	if (r == 0 && shut) { /* a hidden path may lie below */
+	if (r == 0 && beside_too) { /* a hidden path, or the kernel's, may lie below */
 		(void)snprintf(m->path, sizeof(m->path), "%s", real);
-		r = allow_beside(m, FS_WRITES, &why);
+		r = allow_writes_beside(m, &why);
 	} else if (r == 0) {
 		r = allow(m, real, FS_WRITES | FS_READ_FILE, &why);
 	}
@@ -234,16 +243,19 @@ static int fill(struct making *m, const struct landlock_plan *plan, struct pawl_
 	bool writes_beside = !plan->limited && (plan->root || plan->shut);
 	int r = 0;
 
+	/* what mounts hide cannot be reached, but a folder above could be moved away and another put in its place for the next pawld */
 	for (size_t i = 0; (plan->root || plan->shut) && i < plan->hide.n && r == 0; i++)
-		r = add_except(m, plan->hide.path[i], FS_WRITES | FS_READ_FILE, err);
+		r = add_except(m, plan->hide.path[i], plan->shut ? FS_WRITES | FS_READ_FILE : FS_REMOVE_DIR, err);
 	if (plan->root && r == 0)
 		r = except_kernel(m, err);
 	for (size_t i = 0; plan->limited && i < plan->writes.n && r == 0; i++)
-		r = allow_writes(m, plan->writes.path[i], plan->shut, err);
+		r = allow_writes(m, plan->writes.path[i], plan->root || plan->shut, err);
 	if (r == 0 && m->handled & FS_READ_FILE)
 		r = allow_all_beside(m, FS_READ_FILE, err);
-	if (r == 0 && writes_beside)
-		r = allow_all_beside(m, FS_WRITES, err);
+	if (r == 0 && writes_beside) {
+		(void)snprintf(m->path, sizeof(m->path), "/");
+		r = allow_writes_beside(m, err);
+	}
 	if (r == 0 && (plan->limited || plan->root))
 		r = allow_devices(m, plan->root && !plan->limited, err);
 	if (r == 0 && !(m->handled & FS_WRITE_FILE)) /* unsaid, it would be forbidden */

@@ -71,6 +71,11 @@ def plain():
         w.__exit__(None, None, None)
 
 
+def without_leak_check(monkeypatch):
+    """The search for leaks at an end traces its own process, which pawld's filter refuses; behind a watcher the end is another's."""
+    monkeypatch.setenv("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+
+
 def probes(w):
     return {name[6:]: p for name, p in w.status()["probes"].items() if name.startswith("watch.")}
 
@@ -97,8 +102,9 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(plain):
 
 
 @pytest.mark.parametrize("option", [(), ("--no-watch",)], ids=["watcher", "no-watch"])
-def test_required_does_not_start(plain, option):
+def test_required_does_not_start(plain, option, monkeypatch):
     """E16: with every probe that is missing named."""
+    without_leak_check(monkeypatch)
     w = plain(policy(exec="required"), start=False)
     code, said = w.try_start(*option)
     assert code == 78, (code, said)
@@ -107,8 +113,9 @@ def test_required_does_not_start(plain, option):
         assert "tracing" in said, said
 
 
-def test_required_does_not_start_without_a_watcher_even_for_root():
+def test_required_does_not_start_without_a_watcher_even_for_root(monkeypatch):
     skip_unless_root()
+    without_leak_check(monkeypatch)
     with Watched(policy(exec="required")) as w:
         code, said = w.try_start("--no-watch")
         assert code == 78 and "required" in said, (code, said)

@@ -34,7 +34,7 @@ def test_the_guest_is_what_it_says():
 
 def test_the_programs_of_the_kernel_load_and_hold():
     """The unit tests of the guard, as they are."""
-    units = [BUILD / "tests" / "unit" / name for name in ("test_guard", "test_guard_exec", "test_guard_limits")]
+    units = [BUILD / "tests" / "unit" / name for name in ("test_guard", "test_guard_cgroup", "test_guard_exec", "test_guard_limits", "test_guard_pins")]
     if not all(u.exists() for u in units):
         subprocess.run(["make", "-s", f"B={BUILD}", *map(str, units)], cwd=ROOT, check=True)
     lines = " ".join(f"/pawl/{u.name} || bad=1;" for u in units)

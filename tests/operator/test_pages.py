@@ -18,6 +18,17 @@ def test_every_test_that_a_page_names_exists():
     assert sorted(named - known) == []
 
 
+def test_it_is_in_the_file_that_they_name():
+    some = r"(?:\w+/)?[\w-]+\.(?:c|py)"
+    wrong = []
+    for page in ("promises.md", "architecture.md"):
+        for files, inside in re.findall(rf"({some}(?: and {some})*) \(([^)]*)\)", "\n".join(rows(page))):
+            paths = [TOP / "tests" / f for f in files.split(" and ")]
+            text = "\n".join(p.read_text() for p in paths if p.exists())
+            wrong += [f"{page}: {files}: {n}" for n in re.findall(r"`(test_\w+)`", inside) if f"{n}(" not in text and f"({n})" not in text]
+    assert wrong == []
+
+
 def test_the_unit_lets_the_watcher_keep_its_notes():
     """With ProtectSystem=strict nothing else in /run can be written."""
     (folder,) = re.findall(r'#define WATCH_RUN "/run/([\w-]+)"', (TOP / "include/pawl/watch.h").read_text())

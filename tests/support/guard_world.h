@@ -201,6 +201,22 @@ static inline int member(int sock)
 	return recv(sock, &c, 1, 0) < 0;
 }
 
+static inline int only_member(int sock, void *arg)
+{
+	(void)arg;
+	return member(sock);
+}
+
+/* In a job: until its children have ended. */
+static inline int wait_for_all(int ret)
+{
+	int status;
+
+	while (waitpid(-1, &status, __WALL) > 0)
+		;
+	return ret;
+}
+
 /* The pid, as this process sees it, of the next process that says it is here; 0: there will be none. */
 static inline pid_t job_hear(const struct job *j)
 {

@@ -137,7 +137,7 @@ static size_t wait_for(struct world *w, enum peer_kind want)
 }
 
 /* The only tree has so many; told once a second. */
-static void wait_for_processes(struct world *w, uint64_t n)
+static inline void wait_for_processes(struct world *w, uint64_t n)
 {
 	for (int i = 0; i < PATIENCE_MS / 1000; i++) {
 		(void)wait_for(w, PEER_NOW);
@@ -156,7 +156,7 @@ static bool has_event(const struct world *w, uint32_t kind, uint32_t why)
 	return false;
 }
 
-static void wait_for_event(struct world *w, uint32_t kind, uint32_t why)
+static inline void wait_for_event(struct world *w, uint32_t kind, uint32_t why)
 {
 	size_t n;
 
@@ -222,7 +222,7 @@ static void close_world(struct world *w)
 }
 
 /* The watcher dies as by kill -9, and another one comes. */
-static void replace_watcher(struct world *w)
+static inline void replace_watcher(struct world *w)
 {
 	int status;
 

@@ -437,6 +437,9 @@ static const char root_script[] = PY
 	"for p in ('/dev/vda','/dev/sda','/dev/kmsg','/dev/mem'):\n"
 	"    if os.path.exists(p): want(no(open,p,'rb'),errno.EACCES,errno.EPERM); want(no(open,p,'wb'),errno.EACCES,errno.EPERM)\n"
 	"open('/dev/null','w').write('x'); open('/dev/urandom','rb').read(1)\n"
+	"open(d+'/new','w').write('x'); os.mkdir(d+'/folder'); os.unlink(d+'/new')\n" /* beside what is hidden */
+	"want(no(os.rename,d+'/secret',d+'/elsewhere'),errno.EBUSY,errno.EACCES)\n"
+	"want(no(os.rename,d,d+'-elsewhere'),errno.EACCES); want(no(os.rmdir,d+'/folder'),errno.EACCES)\n"
 	"open(d+'/work/a','w').write('x'); os.mkdir(d+'/work/b'); os.rename(d+'/work/a',d+'/work/b/a')\n"
 	"os.unlink(d+'/work/b/a'); os.rmdir(d+'/work/b')\n"
 	"want('CapEff:\\t0000000000000000' in open('/proc/self/status').read(),True)\n"
@@ -445,13 +448,16 @@ static const char root_script[] = PY
 
 static void test_root(void **state)
 {
-	struct launch_rules rules = { .head = { .n_hide = 0 } };
+	struct launch_rules rules = { .head = { .n_hide = 1 } };
 	struct launch_said said = { .status = 0 };
+	char secret[128];
 
 	(void)state;
 	need_root();
 	if (landlock_abi() < 1)
 		skip_aloud("Landlock");
+	(void)snprintf(secret, sizeof(secret), "%s/secret", folder);
+	rules.hide[0] = secret;
 	assert_int_equal(launched(root_script, &rules, 0, &said), 0);
 }
 
