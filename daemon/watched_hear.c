@@ -67,8 +67,8 @@ void watched_events(struct watched *w, const struct watch_event *ev, size_t n)
 	w->more = true;
 }
 
-/* Has its session ended, so that it must not run on? */
-void tree_check_session(const struct watched *w, struct tree *t)
+/* Ends a tree whose session is over, if it is to end with it. */
+static void tree_check_session(const struct watched *w, struct tree *t)
 {
 	const struct session_state *who = state_session(w->cfg.m->state, t->session);
 	bool run = t->flags & ATTACH_RUN;

@@ -1,4 +1,4 @@
-/* daemon/watched_int.h - rows of watched.c, for watched_event.c, which fills entries from events. */
+/* daemon/watched_int.h - rows of watched.c, for watched_hear.c, which changes them, and for watched_event.c, which fills entries from events. */
 #ifndef PAWL_WATCHED_INT_H
 #define PAWL_WATCHED_INT_H
 #include "daemon/watched.h"
@@ -50,8 +50,6 @@ struct tree {
 	struct watch_attached att;
 	struct watch_now now;
 	struct watch_ended end;
-	enum reason_code no; /* failed: why */
-	char message[160];
 	/* on their way into entries */
 	int64_t window_end, kills_in_window, lost_told, lost_at;
 	struct start_list *starts, *kills[WHY_COUNT]; /* NULL: none wait; kills by why */
@@ -79,9 +77,6 @@ void tree_view(const struct tree *t, struct watched_view *ret);
 bool tree_in_log(const struct watched *w, const struct tree *t, enum tree_mode mode);
 void tree_fail(struct tree *t, enum reason_code no, const char *message);
 void tree_end(struct tree *t, enum watch_why why); /* a kill is on its way from here on */
-
-/* ---- watched_hear.c ---- */
-void tree_check_session(const struct watched *w, struct tree *t); /* ends a tree whose session is over, if it is to end with it */
 
 /* ---- watched_event.c ---- */
 void event_take(struct watched *w, struct tree *t, const struct watch_event *ev, int64_t now);

@@ -31,7 +31,8 @@ static int bad(struct pawl_error *err, int os_errno, const char *fmt, ...)
 
 /* ---- what this machine can hold ---- */
 
-uint64_t trees_tasks(const struct trees *t, const struct tree *tr)
+/* What the pids controller is to allow. */
+static uint64_t tasks(const struct trees *t, const struct tree *tr)
 {
 	if (tr->limits.processes == 0 || tr->limits.processes > UINT32_MAX)
 		return 0;
@@ -39,7 +40,7 @@ uint64_t trees_tasks(const struct trees *t, const struct tree *tr)
 	return t->guard ? tr->limits.processes * TASKS_EACH + TASKS_MORE : tr->limits.processes;
 }
 
-uint32_t trees_holds(const struct trees *t, uint32_t flags)
+static uint32_t holds(const struct trees *t, uint32_t flags)
 {
 	uint32_t held = 0;
 
@@ -82,11 +83,11 @@ static void say_what_is_partial(const struct trees *t, const struct tree *tr, ui
 		(void)snprintf(msg, 160, "members are found by descent, and cpu is a sum that misses some; looked at every %d ms", TREES_TICK_MS);
 }
 
-int trees_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err)
+static int write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err)
 {
 	if (tr->flags & ATTACH_LOG_ONLY) /* shadow mode changes nothing for what runs */
 		return cgroup_limit(&tr->cg, 0, 0, err);
-	return cgroup_limit(&tr->cg, tr->limits.memory, trees_tasks(t, tr), err);
+	return cgroup_limit(&tr->cg, tr->limits.memory, tasks(t, tr), err);
 }
 
 /* ---- whose process ---- */
@@ -152,7 +153,8 @@ static bool take_one(struct trees *t, struct tree *tr, uint32_t pid, bool *ret_f
 	return fresh;
 }
 
-int trees_scan(struct trees *t, struct tree *tr, struct pawl_error *err)
+/* Tags and moves what descends from the tree's first process, until no new one is found. */
+static int scan(struct trees *t, struct tree *tr, struct pawl_error *err)
 {
 	if (!tr->guarded && !tr->cg.id)
 		return 0; /* every look is a scan */
@@ -176,7 +178,7 @@ int trees_scan(struct trees *t, struct tree *tr, struct pawl_error *err)
 
 static int check_attach(const struct trees *t, const struct watch_attach *a, const char *paths, size_t bytes, struct pawl_error *err)
 {
-	uint32_t missing = a->need & ~trees_holds(t, a->flags);
+	uint32_t missing = a->need & ~holds(t, a->flags);
 
 	if (a->session == 0 || (a->flags & ~FLAGS_ALL) || (a->need & ~HOLD_ALL) || a->peer_pid == 0 || a->peer_pid > INT32_MAX || a->deny_bytes != bytes)
 		return bad(err, EINVAL, "the request to attach is malformed");
@@ -215,7 +217,7 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 	int r = cgroup_make(&t->cgroups, tr->session, &tr->cg, err);
 
 	if (r == 0)
-		r = trees_write_limits(t, tr, err);
+		r = write_limits(t, tr, err);
 	if (r == 0)
 		r = tell_guard(t, tr, err);
 	if (r == 0 && !tr->guarded && !tr->cg.id) {
@@ -230,7 +232,7 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 	if (r == 0 && tr->guarded)
 		r = guard_tag(t->guard, tr->pidfd, tr->session, err);
 	if (r == 0)
-		r = trees_scan(t, tr, err);
+		r = scan(t, tr, err);
 	cgroup_read_memory(&tr->cg, &use);
 	tr->oom_kills = use.oom_kills;
 	return r;
@@ -288,7 +290,7 @@ static int attach(struct trees *t, const struct watch_attach *a, const char *pat
 	}
 	t->tree[t->n++] = tr;
 	t->n_live++;
-	t->answer.held = trees_holds(t, tr->flags);
+	t->answer.held = holds(t, tr->flags);
 	t->answer.pid = tr->first.pid;
 	t->answer.uid = tr->uid;
 	t->answer.start_boot_ns = now;
@@ -348,7 +350,7 @@ static int renew(struct trees *t, const struct watch_renew *a, const char *paths
 			r = guard_tree_set(t->guard, tr->session, &tr->limits, tr->flags, err);
 	}
 	if (r == 0)
-		r = trees_write_limits(t, tr, err);
+		r = write_limits(t, tr, err);
 	return r < 0 ? r : saved_write(t, tr, err);
 }
 

@@ -1,4 +1,4 @@
-/* daemon/watch/guard.h - the programs in the kernel, their maps and their pins; guard.c is the only file with libbpf in it. Watcher only.
+/* daemon/watch/guard.h - the programs in the kernel, their maps and their pins; guard*.c are the only files with libbpf in them. Watcher only.
  * Pins outlive the process: a new guard opens what the last one left, and its trees, counters and limits are as they were. */
 #ifndef PAWL_GUARD_H
 #define PAWL_GUARD_H

@@ -34,11 +34,6 @@ struct tree *trees_find(const struct trees *t, uint64_t session)
 	return NULL;
 }
 
-size_t trees_live(const struct trees *t)
-{
-	return t->n_live;
-}
-
 void tree_free(struct tree *tr)
 {
 	if (tr->pidfd >= 0)
@@ -58,7 +53,7 @@ void tree_let_go(const struct trees *t, struct tree *tr)
 	tr->pidfd = -1;
 }
 
-void trees_remove(struct trees *t, struct tree *tr)
+static void remove_tree(struct trees *t, struct tree *tr)
 {
 	size_t i = 0;
 
@@ -295,7 +290,7 @@ static void take_forget(struct trees *t, const void *payload, size_t n)
 		trees_malformed(t, "an order to forget, of a tree that lives or of none,", n);
 	} else if (tr) {
 		saved_remove(t, session);
-		trees_remove(t, tr);
+		remove_tree(t, tr);
 	}
 }
 

@@ -33,6 +33,5 @@ int trees_fd(const struct trees *t);
 int trees_wait_ms(const struct trees *t);
 /* Looks at everything: events, limits, ends; tells the rest. */
 void trees_tick(struct trees *t, uint64_t now_boot_ns);
-size_t trees_live(const struct trees *t);
 uint64_t trees_boot_ns(void); /* CLOCK_BOOTTIME */
 #endif

@@ -64,20 +64,15 @@ struct trees {
 	unsigned char out[PEER_MAX_PAYLOAD];
 };
 
+/* trees.c */
 struct tree *trees_find(const struct trees *t, uint64_t session);
-/* attach.c */
-void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uint64_t now);
-void trees_renew(struct trees *t, const void *payload, size_t n);
-uint32_t trees_holds(const struct trees *t, uint32_t flags);
-/* Tags and moves what descends from the tree's first process, until no new one is found. */
-PAWL_MUST_USE int trees_scan(struct trees *t, struct tree *tr, struct pawl_error *err);
 void tree_free(struct tree *tr);
 void tree_let_go(const struct trees *t, struct tree *tr); /* of its pidfd */
 void trees_malformed(struct trees *t, const char *what, size_t n);
-void trees_remove(struct trees *t, struct tree *tr); /* from the table; frees it */
-/* The tasks that the pids controller allows: see there. */
-uint64_t trees_tasks(const struct trees *t, const struct tree *tr);
-PAWL_MUST_USE int trees_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err);
+
+/* attach.c */
+void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uint64_t now);
+void trees_renew(struct trees *t, const void *payload, size_t n);
 
 /* look.c: once a tick; second: the work of once a second too. */
 void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now);
