@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from live import PAWLD, Live, alive, until
+from live import PAWLD, POLICY, Live, alive, until
 
 NAMES = {"tracing", "pins", "sampler", "iterator", "cgroup", "memory", "pids", "pid_namespace", "landlock", "seccomp", "lsm", "mount_namespace"}
 NOBODY = 65534
@@ -49,8 +49,9 @@ def left(name: str) -> set[str]:
     return found
 
 
-def probe(**more) -> dict:
-    process = subprocess.Popen([PAWLD, "--probe"], stdout=subprocess.PIPE, text=True, **more)
+def probe(*before: str, **more) -> dict:
+    """before: words that end in an exec of what follows them, so that the number is pawld's."""
+    process = subprocess.Popen([*before, PAWLD, "--probe"], stdout=subprocess.PIPE, text=True, **more)
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 0
     assert left(f"probe{process.pid}") == set()
@@ -132,6 +133,22 @@ def test_probe_as_root() -> None:
     table = probe()
     if table["tracing"] == "on":
         assert table["tier"] in "AB" or "off" in (table["landlock"], table["seccomp"], table["cgroup"])
+
+
+KERNEL = {"tracing", "pins", "sampler", "iterator"}
+
+
+@root
+@pytest.mark.parametrize("gone,off", [("/sys/kernel/btf", KERNEL), ("/proc", {"cgroup", "pid_namespace"})])
+def test_what_a_machine_does_not_show_is_off(gone: str, off: set[str]) -> None:
+    """E16: a kernel that does not describe its types, a container without procfs: each part says so, and `exec: required` is no start."""
+    before = ("unshare", "-m", "--propagation", "private", "sh", "-c", f'mount -t tmpfs none {gone} && exec "$@"', "sh")
+    bare, table = probe(), probe(*before)
+    assert {name for name in NAMES if bare[name] != "off" and table[name] == "off"} >= {name for name in off if bare[name] != "off"}
+    assert table["tier"] >= bare["tier"] and (gone == "/proc" or table["tier"] in "CD")
+    with Live(policy=POLICY.replace("rules:", "watch: {exec: required}\nrules:")) as d:
+        done = subprocess.run([*before, PAWLD, "--dir", d.dir], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "watch.exec is required" in done.stderr, done
 
 
 @root
