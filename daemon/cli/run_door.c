@@ -335,7 +335,7 @@ static void say_ended(const struct run *r, const struct json *p)
 	PAWL_CLEANUP(buf_done) struct buf b = BUF_MAX(1024);
 	struct str why = json_string(json_get(p, "why"));
 	const struct json *measured = json_get(p, "measured"), *limit = json_get(p, "limit");
-	long long n = (long long)json_int(json_get(p, "ended"));
+	long long n = (long long)json_int(json_get(p, "killed"));
 
 	if (str_is(why, "ended")) { /* by itself; what it left behind is worth a word */
 		if (n > 0 && !r->opt.quiet)

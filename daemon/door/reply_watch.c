@@ -99,7 +99,7 @@ void reply_ended(const struct watch_ended *end, struct buf *out)
 	reply_key_text(out, "why", str_of(watch_why_name((enum watch_why)end->last.killed)));
 	reply_key_int(out, "measured", bounded(end->measured));
 	reply_key_int(out, "limit", bounded(end->limit));
-	reply_key_int(out, "ended", end->n_killed);
+	reply_key_int(out, "killed", end->n_killed);
 	buf_putc(out, '}');
 }
 

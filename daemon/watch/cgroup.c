@@ -226,7 +226,7 @@ static void open_tree(const struct cgroup_mounts *from, const char *instance, st
 {
 	*ret_parent = from->parent[CGROUP_TREE];
 	if (!from->parent[CGROUP_TREE][0]) {
-		say(all, CGROUP_TREE, "cgroup v2 is not mounted");
+		say(all, CGROUP_TREE, "cgroup v2 is not mounted, as far as /proc says");
 		all->os_errno[CGROUP_TREE] = ENOENT;
 		return;
 	}

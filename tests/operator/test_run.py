@@ -173,7 +173,7 @@ def test_ended_by_pawl_is_one_line(door):
     p = start(door, "sh", "-c", "echo ready; sleep 1000")
     line(p)
     os.kill(door.pids[0], signal.SIGKILL)  # as the watcher does
-    door.end = {"why": "processes", "measured": 51, "limit": 50, "ended": 3}
+    door.end = {"why": "processes", "measured": 51, "limit": 50, "killed": 3}
     door.tell(door.ended())
     assert end(p, 137) == "pawl: stopped s_5: processes 51, limit 50 (3 processes ended)\n"
 
@@ -181,7 +181,7 @@ def test_ended_by_pawl_is_one_line(door):
 def test_a_tree_that_pawl_says_is_ended_is(door):
     p = start(door, "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done")
     line(p)
-    door.tell(door.ended(why="abort", ended=1))
+    door.tell(door.ended(why="abort", killed=1))
     assert "stopped s_5: abort (1 process ended)" in end(p, 137)
 
 

@@ -24,7 +24,7 @@ class WatchDoor:
         self.path = path
         self.launch = {"hide": [], "writes_under": None, "agent_socket": path.replace("watch.sock", "agent.sock")} | launch
         self.watch: dict[str, Any] = {"state": "on", "tier": "B", "held": [], "missing": [], "message": ""}
-        self.end: dict[str, Any] = {"why": "ended", "measured": 0, "limit": 0, "ended": 0}
+        self.end: dict[str, Any] = {"why": "ended", "measured": 0, "limit": 0, "killed": 0}
         self.script: dict[str, Any] = {}  # op -> the answer: an object, bytes, Hangup, or a function of the request
         self.requests: list[dict[str, Any]] = []
         self.pids: list[int] = []  # of the held children

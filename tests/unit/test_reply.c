@@ -460,7 +460,7 @@ static void test_watch_door(void **state)
 	check(&out, "{\"v\":1,\"op\":\"rejoin\",\"session\":\"s_5\"}");
 	buf_reset(&out);
 	reply_ended(&end, &out);
-	check(&out, "{\"v\":1,\"op\":\"ended\",\"session\":\"s_5\",\"why\":\"processes\",\"measured\":51,\"limit\":50,\"ended\":3}");
+	check(&out, "{\"v\":1,\"op\":\"ended\",\"session\":\"s_5\",\"why\":\"processes\",\"measured\":51,\"limit\":50,\"killed\":3}");
 	buf_done(&out);
 }
 

@@ -60,7 +60,7 @@ def test_a_life(kernel):
             who = {"session": got["session"], "token": got["token"]}
             assert c.ask({"v": 1, "op": "exited", "status": 3, **who}) == {"v": 1, "op": "exited", "session": got["session"]}
             ended = c.hear()
-            assert ended["op"] == "ended" and ended["session"] == got["session"] and ended["ended"] == 0
+            assert ended["op"] == "ended" and ended["session"] == got["session"] and ended["killed"] == 0
         entries = wait_end(d)
         assert [e["action"] for e in entries if e["action"] != "execs"] == ["attach", "end"]
         starts = [p for e in entries if e["action"] == "execs" for p in e["programs"]]
@@ -114,7 +114,7 @@ def test_state_and_abort(kernel):
                 agent.ask({"v": 1, "op": "session.close", "session": got["session"], "token": got["token"]})
             assert os.WIFSIGNALED(child.wait())
             ended = c.hear()
-            assert ended["why"] == "ended" and ended["ended"] >= 1
+            assert ended["why"] == "ended" and ended["killed"] >= 1
         entries = wait_end(d)
         assert entries[-1]["killed"] >= 1 and entries[-1]["ended"]
         sound(d)
