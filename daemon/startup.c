@@ -114,7 +114,10 @@ int daemon_reload(struct daemon *d, struct policy_report *rep, const struct relo
 		policy_free(pol);
 		free(text);
 	}
-	(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
+	if (err.line)
+		(void)snprintf(why, sizeof(why), "%s:%u:%u: %s", err.file[0] ? err.file : d->opt->policy, err.line, err.column, err.msg);
+	else /* of the file, and not of a line in it */
+		(void)snprintf(why, sizeof(why), "%s", err.msg);
 	oplog(OPLOG_ERROR, "the policy stays as it was: %s", why);
 	return mediate_policy(&d->m, NULL, str_of(why), order, cookie, no);
 }

@@ -56,6 +56,8 @@ int log_key(const char *given, const char *dir, struct vkey *ret, char from[stat
 		if (access(from, F_OK) == 0)
 			return vkey_load(from, ret, err);
 	}
+	if (access(dir, F_OK) != 0)
+		return pawl_fail_errno(err, "log folder %s", dir);
 	return pawl_fail(err, PAWL_E_KEY, "no --key given, and no entry.vkey beside or inside %.150s", dir);
 }
 

@@ -27,13 +27,22 @@ static int try_connect(struct run *r)
 	return fd;
 }
 
+static int no_door(const struct run *r, struct pawl_error *err)
+{
+	if (errno == EACCES || errno == EPERM)
+		return pawl_fail_errno(err, "the pawld of this folder is for its user and root (--dir DIR: another): %s", r->door_path);
+	if (r->opt.policy)
+		return pawl_fail_errno(err, "is pawld running? %s", r->door_path);
+	return pawl_fail_errno(err, "is pawld running? `pawld` starts it, after `pawl init`; --policy FILE brings one for this run alone: %s", r->door_path);
+}
+
 int run_door_open(struct run *r, int64_t until_ms, struct pawl_error *err)
 {
 	int pause = 10;
 
 	while ((r->door = try_connect(r)) < 0) {
 		if ((errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN) || run_now_ms() >= until_ms)
-			return pawl_fail_errno(err, "is pawld running? %s", r->door_path);
+			return no_door(r, err);
 		(void)run_poll(r, pause);
 		if (r->interrupted)
 			return pawl_fail(err, PAWL_E_SYS, "interrupted");

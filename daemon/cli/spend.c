@@ -34,17 +34,19 @@ struct spend {
 	size_t n_calls, cap_calls;
 };
 
-/* By length first, so that s_9 comes before s_10. */
 static int order_str(struct str a, struct str b)
 {
-	if (a.n != b.n)
-		return a.n < b.n ? -1 : 1;
-	return a.n ? memcmp(a.p, b.p, a.n) : 0;
+	size_t n = a.n < b.n ? a.n : b.n;
+	int by = n ? memcmp(a.p, b.p, n) : 0;
+
+	return by ? by : (a.n > b.n) - (a.n < b.n);
 }
 
-static int order_of(struct str key, struct str unit, const struct row *r)
+/* Names by their letters; sessions by their numbers, so that s_9 comes before s_10. */
+static int order_of(enum by what, struct str key, struct str unit, const struct row *r)
 {
-	int by = order_str(key, str_of(r->key));
+	struct str own = str_of(r->key);
+	int by = what == BY_SESSION && key.n != own.n ? (key.n < own.n ? -1 : 1) : order_str(key, own);
 
 	return by ? by : order_str(unit, str_of(r->unit));
 }
@@ -98,7 +100,7 @@ static int find_row(struct spend *sp, struct str key, struct str unit, uint32_t 
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		int by = order_of(key, unit, &sp->rows[sp->order[mid]]);
+		int by = order_of(sp->by, key, unit, &sp->rows[sp->order[mid]]);
 
 		if (by == 0) {
 			*ret = sp->order[mid];

@@ -459,6 +459,11 @@ int cli_why(int argc, char **argv)
 	}
 	if (optind + 1 == argc && id_parse(str_of(argv[optind]), 's', &session) == 0)
 		return why_session(dir, session, json);
+	if (optind + 1 == argc && id_parse(str_of(argv[optind]), 'r', &y.seq) == 0) {
+		(void)fprintf(stderr, "pawl why: %s is the card of a review: `pawl review show %s`, or `pawl why d_%llu` for the call that asks\n",
+			      argv[optind], argv[optind], (unsigned long long)y.seq);
+		return 2;
+	}
 	if (optind + 1 != argc || id_parse(str_of(argv[optind]), 'd', &y.seq) < 0)
 		return usage(stderr, 2);
 	status = answer(&y, dir, json);

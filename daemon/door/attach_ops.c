@@ -193,7 +193,7 @@ static bool may_run(const struct watch_job *job, struct buf *out)
 			return false;
 		}
 	if (writes_hold_policy(job)) {
-		reply_error(OP_RUN, REASON_MALFORMED, "root", "a folder of writes_under below it holds the policy file: what is watched could change it", 0, out);
+		reply_error(OP_RUN, REASON_MALFORMED, "root", "a folder of writes_under below it holds the policy file, which what is watched could change: take another root (--root DIR) or state folder", 0, out);
 		return false;
 	}
 	if (!d->watch_probes && !job->rq.allow_degraded) {

@@ -114,6 +114,29 @@ static int enter_again(const char *cwd, struct pawl_error *err)
 	return 0;
 }
 
+/* In a chroot "/" need not be a mount, and only a mount can be taken out. The one that it lies in is below the top of the namespace: a process
+ * whose root is beside where it stands gets there by "..". Then back into the chroot. */
+static int slave_all(void)
+{
+	struct stat here = { 0 }, above = { 0 };
+	int root, r;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -1;
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = root < 0 || fchdir(root) < 0 || chroot("/proc") < 0 || stat(".", &here) < 0 ? -1 : 0;
+	while (r == 0 && (r = chdir("..") < 0 || stat(".", &above) < 0 ? -1 : 0) == 0 &&
+	       (above.st_dev != here.st_dev || above.st_ino != here.st_ino))
+		here = above;
+	if (r == 0)
+		r = mount(NULL, ".", NULL, MS_REC | MS_SLAVE, NULL) < 0 || fchdir(root) < 0 || chroot(".") < 0 ? -1 : 0;
+	if (root >= 0)
+		(void)close(root);
+	return r;
+}
+
 static int cover_all(const struct launch_paths *hide, bool root, struct pawl_error *err)
 {
 	struct mount_attr ro = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -122,7 +145,7 @@ static int cover_all(const struct launch_paths *hide, bool root, struct pawl_err
 
 	if (!getcwd(cwd, sizeof(cwd)))
 		cwd[0] = '\0';
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+	if (slave_all() < 0)
 		return pawl_fail_errno(err, "cannot take the mounts out of those of the system");
 	if (root) /* cgroups, and bpffs where it is below; an old kernel has Landlock alone for that */
 		(void)syscall(SYS_mount_setattr, AT_FDCWD, "/sys", AT_RECURSIVE, &ro, sizeof(ro));

@@ -115,3 +115,14 @@ def test_cards_that_the_new_policy_answers_otherwise_are_closed():
         assert [(b["card"], b["action"], b["reason"]) for b in closed] == [(held, "close", "policy_changed")], closed
         assert s.decide("other", {"n": 0}, money="0")["review"] == other, "carried over"
         assert s.decide("held", {"n": 0}, money="0")["verdict"] == "deny"
+
+
+def test_a_file_that_is_not_there_has_no_line():
+    with Live(SPENT) as d:
+        d.start()
+        d.policy.unlink()
+        os.kill(d.watcher_pid, signal.SIGHUP)
+        until("the refusal is said", lambda: any("the policy stays as it was" in x for x in d.lines))
+        said = [x for x in d.lines if "the policy stays as it was" in x]
+        assert len(said) == 1 and f"as it was: {d.policy} does not exist" in said[0] and ":0:0" not in said[0], said
+        assert ":0:0" not in str(policy_entries(d)[-1]), policy_entries(d)[-1]

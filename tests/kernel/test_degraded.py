@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 from live import PAWL, PAWLD, SLOW, Live, until
-from watched import Bound, Watched, folder_for_all, policy, program, skip_unless_root, tell
+from watched import Bound, Watched, folder_for_all, for_everybody, policy, program, skip_unless_root, tell
 
 WHO = pwd.getpwnam("nobody")
 NEEDS_KERNEL = {"deny_exec": ["/usr/bin/nc"], "fork_rate": "100/s", "exec_rate": "100/s"}
@@ -25,6 +25,7 @@ class Plain(Watched):
         self.work = folder_for_all()
         self.bound = Bound()
         self.options = options
+        self.pawld_at, self.pawl_at = for_everybody(PAWLD), for_everybody(PAWL)  # side by side: doctor looks there
         Live.__init__(self, None, folder=self.home / "p")
         self.write_policy(text)
         os.chown(self.policy, WHO.pw_uid, WHO.pw_gid)
@@ -36,16 +37,16 @@ class Plain(Watched):
         os.setresuid(WHO.pw_uid, WHO.pw_uid, WHO.pw_uid)
 
     def pawl(self, *args, timeout=60):
-        return subprocess.run([str(PAWL), *args], capture_output=True, text=True, timeout=timeout * SLOW, stdin=subprocess.DEVNULL, preexec_fn=self.demote,
+        return subprocess.run([self.pawl_at, *args], capture_output=True, text=True, timeout=timeout * SLOW, stdin=subprocess.DEVNULL, preexec_fn=self.demote,
                               env=self.bound.env(HOME=str(self.home)))
 
     def spawn(self, *more):
-        return subprocess.Popen([str(PAWLD), "--dir", str(self.dir), *self.options, *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        return subprocess.Popen([self.pawld_at, "--dir", str(self.dir), *self.options, *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, text=True, errors="replace", preexec_fn=self.demote, env=self.bound.env(HOME=str(self.home)))
 
     def run(self, *cmd, user=None, more=(), **how):
         how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace", **how}
-        return subprocess.Popen([str(PAWL), "run", "--dir", str(self.dir), *more, "--", *map(str, cmd)], preexec_fn=self.demote,
+        return subprocess.Popen([self.pawl_at, "run", "--dir", str(self.dir), *more, "--", *map(str, cmd)], preexec_fn=self.demote,
                                 env=self.bound.env(HOME=str(self.home)), stdin=how.pop("stdin", subprocess.DEVNULL), **how)
 
     def __exit__(self, *what):

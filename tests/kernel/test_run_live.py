@@ -138,7 +138,8 @@ def test_a_killed_launcher_ends_the_tree(watched, home):
 @pytest.mark.parametrize("options", [(), ("--user", "nobody")])
 def test_session_in_python(watched, home, options):
     own = Own(home)
-    program = f"import sys\nsys.path.insert(0, {str(HOOK)!r})\nimport pawl\n" + """
+    shutil.copytree(HOOK / "pawl", home / "python" / "pawl")  # where nobody gets at it, too: the checkout may be in root's home
+    program = f"import sys\nsys.path.insert(0, {str(home / 'python')!r})\nimport pawl\n" + """
 @pawl.guard
 def work(): return pawl.current_session().id
 print(work())
@@ -175,6 +176,9 @@ def test_what_is_hidden(home, uid, options):
     own = Own(home, "exec: none", uid)
     done = own.run(PY, "-c", SEE, options=("--allow-degraded", *options))
     assert done.returncode == 0, done
+    if uid and not live.user_namespaces():  # then Landlock alone shuts the files, and that is said
+        assert "hidden: partial" in done.stderr and "policy PermissionError" in done.stdout and "launcher PermissionError" in done.stdout, done
+        return
     for name in ("keys", "state", "log", "run/operator"):
         assert f"{name} []\n" in done.stdout, done
     assert re.search(r"policy PermissionError", done.stdout) and re.search(r"operator (FileNotFoundError|PermissionError)", done.stdout), done

@@ -304,7 +304,7 @@ def test_a12_no_answer_without_an_enrolled_key(anna, door):
         (("--key", stranger), b"unauthenticated"),
         (("--key", stranger, "--as", "anna"), b"unauthenticated"),
         (("--as", "bob"), b"unauthenticated"),
-        (("--key", str(anna.home / "none")), b"cannot open the key"),
+        (("--key", str(anna.home / "none")), b"`pawl key new"),
         (("--as", "../anna"), b""),
     ]
     for words, says in rows:

@@ -135,6 +135,10 @@ def test_usage(words, person):
     assert done.returncode == 2 and done.stderr and not done.stdout, done
 
 
+def test_a_card_is_no_decision(person):
+    assert b"`pawl review show r_43`, or `pawl why d_43`" in person.run("why", "r_43").stderr
+
+
 @pytest.mark.parametrize("verb", ["policy", "why", "spend"])
 def test_help(verb, person):
     assert f"usage: pawl {verb}" in person.ok(verb, "--help") and verb in person.ok("--help")
@@ -145,6 +149,11 @@ def test_no_log(words, person, folder):
     done = person.run(*words, "--dir", str(folder))
     assert done.returncode == 1 and done.stderr and not done.stdout
     assert person.run(*words, "--dir", str(folder / "nowhere")).returncode == 1
+
+
+def test_no_folder_to_verify(person, folder):
+    done = person.run("log", "verify", "--dir", str(folder / "nowhere"))
+    assert done.returncode == 1 and b"nowhere: No such file" in done.stderr, done
 
 
 # ---- a log that tells something
@@ -269,6 +278,9 @@ def test_spend(told, person, folder):
     assert set(days) <= {time.strftime("%Y-%m-%d", time.gmtime(time.time() - x)) for x in (0, 600)}
     lines = person.ok("spend", "--by", "session").splitlines()
     assert lines[0].split()[-1] == "session" and [x.split()[-1] for x in lines[1:]] == sorted(by, key=lambda x: int(x[2:]))
+    lines = person.ok("spend", "--by", "tool").splitlines()  # by name, whatever its length
+    names = [x.split()[-1] for x in lines[1:]]
+    assert len(names) > 1 and names == sorted(names) != sorted(names, key=lambda x: (len(x), x))
     told.kill()  # files are enough
     assert rows(person, "session") == by
 

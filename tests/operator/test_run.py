@@ -89,7 +89,7 @@ def test_help():
     (("--label", "a=1", "--label", "a=2", "true"), "twice"), (("--user", "", "true"), "empty"), (("--user", "no such one", "true"), "no such user"),
     (("--root", "/no/such/folder", "true"), "--root"), (("--policy", "x", "--watch-socket", "y", "true"), "not both"),
     (("--watch-socket", "/" + "x" * 200, "true"), "longer"), (("--policy", "/no/such/file", "true"), "no/such"),
-    (("--watch-socket", "/no/such.sock", "true"), "is pawld running?"),
+    (("--watch-socket", "/no/such.sock", "true"), "is pawld running?"), (("true",), "`pawld` starts it"), (("true",), "--policy FILE"),
 ])
 def test_our_own_failures_are_125(options, said, tmp_path):
     done = subprocess.run([live.PAWL, "run", *options], capture_output=True, text=True, env={"PATH": os.environ["PATH"], "PAWL_DIR": str(tmp_path)})

@@ -57,6 +57,11 @@ def have_binaries() -> bool:
     return PAWL.exists() and PAWLD.exists()
 
 
+def user_namespaces() -> bool:
+    """Whether this machine makes them at all: in a chroot no kernel does, not even for root."""
+    return subprocess.run(["unshare", "--user", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
 def children(pid: int) -> list[int]:
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):

@@ -5,6 +5,7 @@ failed test, and nothing is left running when it is over.
 """
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pathlib
@@ -25,10 +26,27 @@ SHORT = os.environ.get("PAWL_TEST_SHORT") == "1"
 MARK = "PAWL_TEST_WATCH"
 
 
+COPIES: list[pathlib.Path] = []  # the folder of for_everybody, once there is one
+
+
+def for_everybody(path: pathlib.Path) -> str:
+    """The program itself, or a copy that every user gets at: a checkout may lie in a home of mode 0700, as root's is."""
+    if path.stat().st_mode & 0o005 == 0o005 and all(p.stat().st_mode & 0o001 for p in path.resolve().parents):
+        return str(path)
+    if not COPIES:
+        COPIES.append(folder_for_all())
+        atexit.register(shutil.rmtree, COPIES[0], ignore_errors=True)
+    copy = COPIES[0] / path.name
+    if not copy.exists():
+        shutil.copy2(path, copy)
+        copy.chmod(0o755)
+    return str(copy)
+
+
 def program(name: str) -> str:
     path = PROGRAMS / name
     assert path.exists(), f"{path}: make kernel-programs"
-    return str(path)
+    return for_everybody(path)
 
 
 def skip_unless_root() -> None:

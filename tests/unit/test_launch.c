@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -530,6 +531,42 @@ static void test_hidden_without_namespaces(void **state)
 	assert_int_equal(wait_for(pid), 0);
 }
 
+/* In a chroot that is no mount of its own, as build tools make them: hidden there, still in the chroot, and nothing of it outside. The outside
+ * is a namespace whose mounts are shared, as systemd has them. */
+static void test_hidden_in_a_chroot(void **state)
+{
+	static const char *const hide[] = { "/secret" };
+	struct launch_paths paths = { hide, 1 };
+	struct pawl_error err = { .code = PAWL_OK };
+	uint32_t partial = 0;
+	bool userns = true;
+	char key[128], proc[128];
+	int st = 0;
+	pid_t pid;
+
+	(void)state;
+	need_root();
+	(void)snprintf(key, sizeof(key), "%s/secret/key", folder);
+	(void)snprintf(proc, sizeof(proc), "%s/proc", folder);
+	assert_int_equal(mkdir(proc, 0755), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) < 0)
+			_exit(SAID_NOTHING);
+		pid = fork();
+		if (pid == 0) {
+			if (chroot(folder) < 0 || chdir("/secret/..") < 0 || hide_paths(&paths, &userns, &partial, &err) < 0)
+				_exit(1);
+			if (access("/secret", F_OK) < 0 || access("secret", F_OK) < 0 || access("/../work", F_OK) < 0)
+				_exit(2);
+			_exit(access("/secret/key", F_OK) == 0 || userns || partial != 0 ? 3 : 0);
+		}
+		_exit(waitpid(pid, &st, 0) != pid || !WIFEXITED(st) ? SAID_NOTHING : WEXITSTATUS(st) != 0 ? WEXITSTATUS(st) : access(key, F_OK) < 0 ? 4 : 0);
+	}
+	assert_int_equal(wait_for(pid), 0);
+	assert_int_equal(rmdir(proc), 0);
+}
+
 static void test_rlimits(void **state)
 {
 	static const char script[] = PY "import resource as r\nwant(r.getrlimit(r.RLIMIT_CPU),(60,61))\nwant(r.getrlimit(r.RLIMIT_AS),(1<<46,1<<46))\n"
@@ -568,6 +605,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_writes_under, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_without_namespaces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hidden_in_a_chroot, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rlimits, setup, teardown),
 	};
 
