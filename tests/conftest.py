@@ -1,7 +1,15 @@
 """For every folder of live tests: what was skipped is said aloud at the end; under PAWL_REQUIRE=all it has failed."""
 import os
+import sys
 
 import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    live = sys.modules.get("live")  # of those that started a pawld
+    if live:
+        live.clear_killed()
 
 
 @pytest.hookimpl(hookwrapper=True)

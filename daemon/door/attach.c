@@ -59,7 +59,7 @@ static void hide(struct attach_door *door, const char *path, bool folder)
 	for (size_t i = 0; i < door->n_hide; i++)
 		if (strcmp(door->hide[i], real) == 0)
 			return;
-	(void)snprintf(door->hide[door->n_hide++], PAWL_MAX_PATH, "%s", real);
+	memcpy(door->hide[door->n_hide++], real, strlen(real) + 1);
 }
 
 static void name_paths(struct attach_door *door, const struct options *opt)
@@ -76,7 +76,7 @@ static void name_paths(struct attach_door *door, const struct options *opt)
 	hide(door, "/sys/fs/bpf", false);
 	(void)snprintf(door->agent_socket, sizeof(door->agent_socket), "%s", opt->socket);
 	if (realpath(opt->socket, real) && strlen(real) < PAWL_MAX_PATH)
-		(void)snprintf(door->agent_socket, sizeof(door->agent_socket), "%s", real);
+		memcpy(door->agent_socket, real, strlen(real) + 1);
 }
 
 int attach_open(struct daemon *d, struct pawl_error *err)

@@ -131,7 +131,8 @@ void reply_tree(const struct reply_watch *w, struct buf *out)
 {
 	const struct watch_now *now = w->has_now ? &w->now : NULL;
 	const struct tree_state *t = &w->tree;
-	bool over = t->mode == TREE_ENDED, stopped = t->why != WHY_NONE || (now && now->killed != WHY_NONE);
+	enum watch_why why = t->why != WHY_NONE || !now ? t->why : (enum watch_why)now->killed;
+	bool over = t->mode == TREE_ENDED, stopped = why != WHY_NONE;
 
 	buf_key(out, "watch");
 	if (t->mode == TREE_NONE) {
@@ -155,7 +156,7 @@ void reply_tree(const struct reply_watch *w, struct buf *out)
 	buf_key(out, "killed");
 	if (stopped) {
 		buf_putc(out, '{');
-		reply_key_text(out, "why", str_of(watch_why_name(t->why != WHY_NONE ? t->why : (enum watch_why)now->killed)));
+		reply_key_text(out, "why", str_of(watch_why_name(why)));
 		reply_key_int(out, "measured", t->measured);
 		reply_key_int(out, "limit", t->limit);
 		buf_putc(out, '}');

@@ -26,7 +26,7 @@ static int bad(struct pawl_error *err, int os_errno, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	return err->code;
+	return PAWL_E_SYS;
 }
 
 /* ---- what this machine can hold ---- */

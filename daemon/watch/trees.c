@@ -264,7 +264,7 @@ void trees_malformed(struct trees *t, const char *what, size_t n)
 
 static void take_kill(struct trees *t, const void *payload, size_t n)
 {
-	struct watch_kill k;
+	struct watch_kill k = { .session = 0 };
 	struct tree *tr;
 
 	if (n == sizeof(k))

@@ -36,10 +36,27 @@ struct message {
 
 /* ---- the child ---- */
 
+/* The next n texts of a message; first: what each of them begins with, '\0' where that does not matter. */
+static int take(const char **at, const char *end, const char **ret, uint32_t n, char first, struct pawl_error *err)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const char *nul = memchr(*at, '\0', (size_t)(end - *at));
+
+		if (!nul)
+			return pawl_fail(err, PAWL_E_MALFORMED, "the rules are cut short");
+		if (first && **at != first)
+			return pawl_fail(err, PAWL_E_MALFORMED, "not an absolute path: %.160s", *at);
+		ret[i] = *at;
+		*at = nul + 1;
+	}
+	return 0;
+}
+
 static int listen_for(struct message *m, struct told *ret, struct pawl_error *err)
 {
-	const char *at = m->text, *end;
+	const char *at, *end;
 	ssize_t n;
+	int r;
 
 	do
 		n = recv(CHANNEL, m, sizeof(*m), MSG_TRUNC);
@@ -50,19 +67,16 @@ static int listen_for(struct message *m, struct told *ret, struct pawl_error *er
 	    m->head.n_groups > LAUNCH_MAX_GROUPS)
 		return pawl_fail(err, PAWL_E_MALFORMED, "the rules cannot be read");
 	end = m->text + ((size_t)n - sizeof(m->head));
+	at = m->text;
 	ret->head = m->head;
-	for (uint32_t i = 0; i < 2 + m->head.n_hide + m->head.n_writes; i++) {
-		const char *nul = memchr(at, '\0', (size_t)(end - at)), **to;
-
-		if (!nul)
-			return pawl_fail(err, PAWL_E_MALFORMED, "the rules are cut short");
-		to = i == 0 ? &ret->session : i == 1 ? &ret->agent_socket : i < 2 + m->head.n_hide ? &ret->hide[i - 2] : &ret->writes[i - 2 - m->head.n_hide];
-		*to = at;
-		if (i >= 2 && *at != '/')
-			return pawl_fail(err, PAWL_E_MALFORMED, "not an absolute path: %.160s", at);
-		at = nul + 1;
-	}
-	return 0;
+	r = take(&at, end, &ret->session, 1, '\0', err);
+	if (r == 0)
+		r = take(&at, end, &ret->agent_socket, 1, '\0', err);
+	if (r == 0)
+		r = take(&at, end, ret->hide, ret->head.n_hide, '/', err);
+	if (r == 0)
+		r = take(&at, end, ret->writes, ret->head.n_writes, '/', err);
+	return r;
 }
 
 /* While we are still root: it takes CAP_SETPCAP. Where that is missing, nothing in the set can be used, with no_new_privs. */

@@ -49,6 +49,8 @@ limits: {decide: 1000000/s, burst: 1000000}
 
 
 READY = "pawld: ready: agent "
+WATCH_RUN = pathlib.Path("/run/pawl-watch")
+STARTED: set[str] = set()  # what the watchers that were started call theirs below WATCH_RUN; see clear_killed()
 # what a sanitizer writes: a daemon that is killed next has no exit status to tell of it
 ALARM = re.compile(r"(ERROR|WARNING|SUMMARY): [A-Za-z]*Sanitizer|: runtime error: ")
 
@@ -90,6 +92,37 @@ def until(what: str, test, seconds: float = 10.0) -> Any:
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds * SLOW:g} s for: {what}")
         time.sleep(0.01)
+
+
+def instance_of(watcher: int) -> str | None:
+    """What a watcher calls its own in the kernel, by the lock that it holds."""
+    for fd in pathlib.Path(f"/proc/{watcher}/fd").glob("*"):
+        try:
+            to = os.readlink(fd)
+        except OSError:
+            continue
+        if to.startswith(f"{WATCH_RUN}/lock-"):
+            return to.rpartition("-")[2]
+    return None
+
+
+def clear_killed() -> None:
+    """What killed watchers left: cgroups, pins and their mounts are taken away as any user would; notes of ends that nobody will come for, by hand."""
+    def there() -> bool:
+        return any((WATCH_RUN / f"lock-{name}").exists() for name in STARTED)
+
+    for _ in range(50):  # a probe takes some of them, and none while another one looks
+        if not there():
+            break
+        subprocess.run([str(PAWLD), "--probe"], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60 * SLOW)
+    for name in STARTED:
+        shutil.rmtree(WATCH_RUN / f"trees-{name}", ignore_errors=True)
+    assert not there(), f"killed watchers left what cannot be taken away: {sorted(STARTED)}"
+    STARTED.clear()
+    try:
+        WATCH_RUN.rmdir()
+    except OSError:
+        pass  # others use it
 
 
 class Live:
@@ -215,6 +248,7 @@ class Live:
             self.kill()
             raise AssertionError(f"pawld did not get ready:\n{said}")
         self.rest_pid = self.status()["pid"]["rest"]
+        STARTED.update(filter(None, [instance_of(self.process.pid)]))
         return self
 
     @property

@@ -402,7 +402,7 @@ static void test_start_race(void **state)
 
 /* ---- a rest that does not listen ---- */
 
-#define STARTS 16000 /* more than socket and queue hold together */
+#define STARTS 12000 /* more than socket and queue hold together */
 
 static void start_many(void *arg)
 {
