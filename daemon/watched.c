@@ -79,7 +79,8 @@ bool tree_lives(const struct tree *t)
 
 void tree_view(const struct tree *t, struct watched_view *ret)
 {
-	*ret = (struct watched_view){ .session = t->session, .live = tree_lives(t), .run = t->flags & ATTACH_RUN, .held = t->att.held, .now = t->now };
+	*ret = (struct watched_view){ .session = t->session, .live = tree_lives(t), .run = t->flags & ATTACH_RUN, .held = t->att.held,
+				       .first = t->att.pid, .launcher = t->peer_pid, .now = t->now };
 }
 
 bool tree_in_log(const struct watched *w, const struct tree *t, enum tree_mode mode)

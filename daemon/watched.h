@@ -18,6 +18,7 @@ struct watched_view { /* a tree as it is */
 	uint64_t session;
 	bool live, run;
 	uint32_t held;
+	uint32_t first, launcher; /* pids; 0: not known, after a start of this process */
 	struct watch_now now; /* as the watcher told it last */
 };
 /* What owners (connections of the watch door, by number; 0 is nobody) are told. */
@@ -65,11 +66,12 @@ bool watched_exited(struct watched *w, uint64_t session);
 /* The connection is gone: after 5 s without a rejoin its trees are ended. */
 void watched_owner_gone(struct watched *w, uint64_t owner);
 /* REASON_SESSION_CLOSED: the session has no tree (any more). REASON_UNAVAILABLE: the watcher has not named its trees yet, ask again. */
-enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner);
+enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner, uint32_t launcher);
 
 /* Entries and messages that are due; returns when to be called again (INT64_MAX: nothing waits). */
 int64_t watched_tick(struct watched *w, int64_t now);
 
+bool watched_next(const struct watched *w, size_t *at, struct watched_view *ret); /* from *at 0 on; false: no more */
 bool watched_look(const struct watched *w, uint64_t session, struct watched_view *ret);
 struct watched_totals {
 	uint64_t live, asked, over; /* trees */

@@ -221,7 +221,7 @@ void watched_owner_gone(struct watched *w, uint64_t owner)
 	}
 }
 
-enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner)
+enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t owner, uint32_t launcher)
 {
 	struct tree *t = tree_find(w, session);
 
@@ -230,8 +230,17 @@ enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t ow
 	if (!t || t->step == STEP_FAILED || t->step == STEP_FAILED_TOLD)
 		return REASON_SESSION_CLOSED;
 	t->owner = owner;
+	t->peer_pid = launcher;
 	t->orphan_at = 0;
 	return REASON_OK;
+}
+
+bool watched_next(const struct watched *w, size_t *at, struct watched_view *ret)
+{
+	if (!w || *at >= w->n)
+		return false;
+	tree_view(w->tree[(*at)++], ret);
+	return true;
 }
 
 bool watched_look(const struct watched *w, uint64_t session, struct watched_view *ret)

@@ -89,7 +89,7 @@ int handle_open(struct job *job, struct buf *out)
 	const struct request_open *rq = &job->rq.open;
 	struct open_args a = { .agent = rq->agent, .root_dir = rq->root, .labels = rq->labels, .parent = rq->parent,
 			       .parent_token = rq->parent_token, .share_percent = rq->share_percent };
-	const char *why = rq->parent ? NULL : peer_tree_refuses(job->d, job->msg.pid);
+	const char *why = rq->parent ? NULL : peer_tree_refuses(job->d, &(struct peer){ job->msg.pid, job->msg.born });
 	struct refusal no;
 
 	if (why) {

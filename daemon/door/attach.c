@@ -2,6 +2,8 @@
  * and the descriptors that come in; each has one packet on its way at most, and whoever does not read its answers is cut off. */
 #include "daemon/door/attach_int.h"
 
+#include "daemon/door/peer_tree.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,7 +220,8 @@ static void take_conns(struct attach_door *door)
 			(void)close(fd);
 			continue;
 		}
-		*c = (struct watch_conn){ .fd = fd, .id = ++door->ids, .pid = (uint32_t)who.pid, .uid = who.uid };
+		*c = (struct watch_conn){ .fd = fd, .id = ++door->ids, .pid = (uint32_t)who.pid, .uid = who.uid,
+					    .born = peer_born(who.pid) };
 	}
 }
 

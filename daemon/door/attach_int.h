@@ -24,6 +24,7 @@ struct watch_conn {
 	int fd; /* -1: free */
 	uint64_t id;
 	uint32_t pid, uid; /* SO_PEERCRED */
+	uint64_t born;	   /* of that process, looked at when it connected */
 	bool owns;	   /* a tree hangs on it */
 	struct watch_job *job;
 };

@@ -205,7 +205,7 @@ static bool may_run(const struct watch_job *job, struct buf *out)
 
 static bool handle_run(struct watch_job *job, const struct watch_conn *c, struct buf *out)
 {
-	const char *why = peer_tree_refuses(job->d, c->pid);
+	const char *why = peer_tree_refuses(job->d, &(struct peer){ c->pid, c->born });
 	const struct request_open *rq = &job->rq.open;
 	struct open_args a = { .agent = rq->agent, .root_dir = rq->root, .labels = rq->labels };
 	struct refusal no;
@@ -240,15 +240,35 @@ static const struct session_state *who_asks(const struct watch_job *job, struct 
 	return who;
 }
 
+/* The life line of what `pawl run` started is its launcher's: held from inside, the tree would outlive it. Who attached itself holds its own. */
+static bool is_inside(const struct watch_job *job, const struct watch_conn *c, struct buf *out)
+{
+	struct watched_view v;
+	uint64_t session = peer_tree(job->d, &(struct peer){ c->pid, c->born });
+
+	if (!watched_look(job->d->watched, job->rq.session, &v) || !v.run || (session != v.session && session != PEER_UNKNOWN))
+		return false;
+	job->d->m.count.unauthenticated++;
+	reply_error(job->rq.op, REASON_UNAUTHENTICATED, NULL, "only a launcher outside of the tree may say this", 0, out);
+	return true;
+}
+
 /* An agent that runs already. What only a launcher can hold cannot be held for it any more. */
 static bool handle_attach(struct watch_job *job, struct watch_conn *c, struct buf *out)
 {
 	const struct session_state *who = who_asks(job, out);
 	struct watched_ask ask = { .owner = c->id, .need = needs(job->d), .peer_pid = c->pid, .peer_uid = c->uid };
+	uint64_t inside = peer_tree(job->d, &(struct peer){ c->pid, c->born });
 	struct refusal no;
 
 	if (!who)
 		return false;
+	if (inside) { /* it would have limits of its own, from the beginning */
+		job->d->m.count.unauthenticated++;
+		reply_error(OP_ATTACH, REASON_UNAUTHENTICATED, NULL,
+			    inside == PEER_UNKNOWN ? "this process cannot be looked at, and others run under watch" : "this process runs under watch already", 0, out);
+		return false;
+	}
 	if (who->end != SESSION_LIVE || state_tree(job->d->m.state, who->id).mode != TREE_NONE) {
 		reply_error(OP_ATTACH, who->end != SESSION_LIVE ? session_end_reason(who->end) : REASON_REPLAY_CONFLICT, NULL,
 			    who->end != SESSION_LIVE ? "the session has ended" : "the session is watched already", 0, out);
@@ -283,12 +303,12 @@ static void closed(void *cookie, const struct answer *ans)
 	buf_done(&out);
 }
 
-static bool handle_exited(struct watch_job *job, struct buf *out)
+static bool handle_exited(struct watch_job *job, const struct watch_conn *c, struct buf *out)
 {
 	const struct session_state *who = who_asks(job, out);
 	struct refusal no;
 
-	if (!who)
+	if (!who || is_inside(job, c, out))
 		return false;
 	if (who->end == SESSION_LIVE && state_tree(job->d->m.state, who->id).mode == TREE_NONE) { /* run without a watcher */
 		job->done = closed;
@@ -306,10 +326,11 @@ static bool handle_exited(struct watch_job *job, struct buf *out)
 static bool handle_rejoin(struct watch_job *job, struct watch_conn *c, struct buf *out)
 {
 	const struct session_state *who = who_asks(job, out);
-	enum reason_code no = who ? watched_rejoin(job->d->watched, who->id, c->id) : REASON_UNAUTHENTICATED;
+	enum reason_code no;
 
-	if (!who)
+	if (!who || is_inside(job, c, out))
 		return false;
+	no = watched_rejoin(job->d->watched, who->id, c->id, c->pid);
 	if (no == REASON_OK) {
 		c->owns = true;
 		reply_watch_done(OP_REJOIN, who->id, out);
@@ -333,7 +354,7 @@ static bool handle(struct watch_job *job, struct watch_conn *c, struct buf *out)
 		return handle_run(job, c, out);
 	if (job->rq.op == OP_ATTACH)
 		return handle_attach(job, c, out);
-	return job->rq.op == OP_EXITED ? handle_exited(job, out) : handle_rejoin(job, c, out);
+	return job->rq.op == OP_EXITED ? handle_exited(job, c, out) : handle_rejoin(job, c, out);
 }
 
 bool attach_request(struct attach_door *door, struct watch_conn *c, struct str body, int pidfd, struct buf *out)

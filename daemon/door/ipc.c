@@ -2,6 +2,8 @@
  * Memory grows with bytes that arrived, never with a length that a peer only claims. */
 #include "daemon/door/ipc.h"
 
+#include "daemon/door/peer_tree.h"
+
 #include "daemon/base/buf.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@ struct conn {
 	uint32_t generation;	/* of the slot: a reply to a stream that is gone must not reach the next one */
 	uint64_t used;		/* door's counter at the last sign of life: the smallest is idle longest */
 	int64_t pid;		/* SO_PEERCRED */
+	uint64_t born;		/* of that process */
 	uint32_t owed;		/* requests handed out and not answered */
 	bool greeted, ready;	/* hello seen; in the list of streams that may hold a whole frame */
 	bool want_write;
@@ -212,7 +215,7 @@ static void accept_all(struct ipc *door)
 			continue;
 		}
 		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_n);
-		*c = (struct conn){ .fd = fd, .pid = who.pid, .generation = c->generation + 1, .used = ++door->ticks };
+		*c = (struct conn){ .fd = fd, .pid = who.pid, .born = peer_born(who.pid), .generation = c->generation + 1, .used = ++door->ticks };
 		buf_init(&c->in, HELLO_N + FRAME_N + PAWL_MAX_WIRE + READ_AT_ONCE);
 		buf_init(&c->out, IPC_MAX_UNSENT);
 		buf_add(&c->out, hello_rep, HELLO_N);
@@ -318,7 +321,7 @@ static size_t header_length(const uint8_t *p, size_t n)
 static int take_frame(struct ipc *door, struct conn *c, struct ipc_msg *ret)
 {
 	const uint8_t *p = (const uint8_t *)c->in.p;
-	struct ipc_msg msg = { .slot = (uint32_t)(c - door->conn), .generation = c->generation, .pid = c->pid };
+	struct ipc_msg msg = { .slot = (uint32_t)(c - door->conn), .generation = c->generation, .pid = c->pid, .born = c->born };
 	uint64_t n;
 	size_t head;
 

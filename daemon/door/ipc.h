@@ -12,7 +12,8 @@ struct ipc;
 /* A request: who asked, and what. The peer may be gone by the time of the reply: then the reply is dropped. */
 struct ipc_msg {
 	uint32_t slot, generation;
-	int64_t pid; /* of the peer when it connected, by SO_PEERCRED; 0: not known */
+	int64_t pid;   /* of the peer when it connected, by SO_PEERCRED; 0: not known */
+	uint64_t born; /* when that process began, looked at then (peer_tree.h) */
 	uint32_t header_n;
 	uint8_t header[IPC_MAX_HEADER];
 	char *body; /* owned by the message; ipc_body_free() */

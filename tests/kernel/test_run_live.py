@@ -185,6 +185,35 @@ def test_what_is_hidden(home, uid, options):
     assert "agent None\n" in done.stdout and "launcher PermissionError" in done.stdout, done
 
 
+AGAIN = """
+import json, os, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+from sp import Stream
+d = json.loads(os.pread(int(os.environ["PAWL_SESSION_FD"]), 4096, 0))
+pid = os.fork()
+if pid == 0: time.sleep(60)
+with Stream(d["socket"]) as s: print(s.ask({"v": 1, "op": "session.open", "agent": "local"})["error"]["code"])
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+    s.connect(d["socket"].replace("agent.sock", "watch.sock"))
+    for op, fds in (("run", [os.pidfd_open(pid)]), ("rejoin", [])):
+        who = {"agent": "local", "allow_degraded": True} if fds else {"session": d["session"], "token": d["token"]}
+        socket.send_fds(s, [json.dumps({"v": 1, "op": op, **who}).encode()], fds)
+        print(json.loads(s.recv(65536)).get("error", {}).get("code"), flush=True)
+open("over", "w")
+"""
+
+
+@pytest.mark.parametrize("script", ['exec "$@"', '(setsid "$@" &); while [ ! -e over ]; do sleep 0.1; done'])
+def test_inside_a_plain_users_tree_too(home, script):
+    """There are no cgroups to tell by: its ancestors do, or that the launcher has adopted it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become a plain user")
+    own = Own(home, "exec: none", 65534)
+    shutil.copy2(live.ROOT / "tests/support/sp.py", home)
+    done = own.run("sh", "-c", script, "sh", PY, "-B", "-c", AGAIN, home, options=("--allow-degraded",))
+    assert done.returncode == 0 and done.stdout.split() == ["unauthenticated"] * 3, done
+
+
 def test_a_plain_user_is_told_what_does_not_hold(home):
     if os.geteuid() != 0:
         pytest.skip("needs root, to become a plain user")

@@ -98,7 +98,7 @@ static void test_stale(void **state)
 		(void)later(b, 59 * SEC);
 		assert_int_equal(state_session(b->w->m.state, b->w->session)->end, flags[i] ? SESSION_LIVE : SESSION_ENDED_STALE);
 		watched_owner_gone(b->t, 7);
-		(void)watched_rejoin(b->t, b->w->session, 0);
+		(void)watched_rejoin(b->t, b->w->session, 0, 77);
 		(void)later(b, 61 * SEC);
 		assert_int_equal(state_session(b->w->m.state, b->w->session)->end, SESSION_ENDED_STALE);
 		assert_int_equal(b->s.kills, flags[i] ? 1 : 0);
@@ -116,7 +116,7 @@ static void test_launcher_gone(void **state)
 	attach_tree(b, ATTACH_RUN);
 	watched_owner_gone(b->t, 7);
 	(void)later(b, 4 * SEC);
-	assert_int_equal(watched_rejoin(b->t, b->w->session, 9), REASON_OK);
+	assert_int_equal(watched_rejoin(b->t, b->w->session, 9, 77), REASON_OK);
 	(void)later(b, 4 * SEC);
 	assert_int_equal(b->s.kills, 0);
 	watched_owner_gone(b->t, 9);
@@ -166,7 +166,7 @@ static void test_restart(void **state)
 	(void)state;
 	attach_tree(b, ATTACH_RUN);
 	restart(b);
-	assert_int_equal(watched_rejoin(b->t, b->w->session, 3), REASON_UNAVAILABLE); /* not "nobody's": it may be named yet */
+	assert_int_equal(watched_rejoin(b->t, b->w->session, 3, 77), REASON_UNAVAILABLE); /* not "nobody's": it may be named yet */
 	now[0] = now_of(b);
 	now[1] = now_of(b);
 	now[1].session = 987654; /* a tree that the log does not know */
@@ -177,8 +177,8 @@ static void test_restart(void **state)
 	assert_int_equal(b->s.kill.session, 987654);
 	assert_int_equal(b->s.renews, 2); /* the policy may be another */
 	assert_int_equal(said(b, "\"action\":\"end\"", text), 0);
-	assert_int_equal(watched_rejoin(b->t, b->w->session, 3), REASON_OK);
-	assert_int_equal(watched_rejoin(b->t, 987655, 3), REASON_SESSION_CLOSED);
+	assert_int_equal(watched_rejoin(b->t, b->w->session, 3, 77), REASON_OK);
+	assert_int_equal(watched_rejoin(b->t, 987655, 3, 77), REASON_SESSION_CLOSED);
 	(void)later(b, 6 * SEC);
 	assert_int_equal(b->s.kills, 1);
 	abort_session(b);

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 from typing import Any
 
@@ -185,7 +186,12 @@ assert root["error"]["code"] == "unauthenticated" and root["error"]["field"] == 
 assert "session" in kid, kid
 with scripted_launcher.Door(folder + "/run/watch.sock") as c, scripted_launcher.Child("exit 0") as child:
     got = c.run(child)
-assert got["error"]["code"] == "unauthenticated", got
+    assert got["error"]["code"] == "unauthenticated", got
+    got = c.ask({"v": 1, "op": "attach", "session": kid["session"], "token": kid["token"]}, child.pidfd)
+    assert got["error"]["code"] == "unauthenticated", got
+    for op in ("rejoin", "exited"):
+        got = c.ask({"v": 1, "op": op, "session": session, "token": token, **({"status": 0} if op == "exited" else {})})
+        assert got.get("error", {}).get("code") == "unauthenticated", got
 """
 
 
@@ -205,6 +211,44 @@ def test_inside_a_tree_only_children(kernel, tmp_path):
                 child.release()
                 assert os.waitstatus_to_exitcode(child.wait()) == 0, said.read_text()
         assert d.stop() == 0
+
+
+def lent(d: live.Live) -> tuple[int, live.Stream]:
+    """A connection to the agents' door that was made by a process which has ended since, and that one's number."""
+    s = live.Stream(d.agent)
+    s.sock.close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                made = live.Stream(d.agent)
+                socket.send_fds(theirs, [b"x"], [made.sock.fileno()])
+            finally:
+                os._exit(0)
+        theirs.close()
+        s.sock = socket.socket(fileno=socket.recv_fds(ours, 1, 1)[1][0])
+    s.sock.settimeout(s.timeout)
+    os.waitpid(pid, 0)
+    return pid, s
+
+
+def test_a_number_that_is_anothers_by_now(kernel):
+    """Who connected is the process, not its number: a tree could wait until somebody outside has it."""
+    open_it = {"v": 1, "op": "session.open", "agent": "local"}
+    with live.Live(policy("processes: 50")) as d, Child("sleep 60") as child:
+        d.start()
+        with door(d) as c:
+            c.run(child)
+            pid, s = lent(d)
+            with s, subprocess.Popen([live.BUILD / "tests" / "kernel" / "reuse", str(pid), "60"], stdout=subprocess.PIPE, text=True) as stranger:
+                try:
+                    assert stranger.stdout.readline() == "ready\n"
+                    assert s.ask(open_it)["error"]["code"] == "unauthenticated"
+                    with live.Stream(d.agent) as own:
+                        assert "session" in own.ask(open_it)
+                finally:
+                    os.kill(pid, 9)  # it or the stranger: nobody else has it
 
 
 # ---- exec: required
