@@ -8,6 +8,7 @@ struct scan {
 	bool cut;
 	struct buf *out;
 	size_t done; /* bytes of s that are in out */
+	bool sql, pass; /* in a line with mysql, sshpass: -p has a password behind it */
 };
 
 static bool alnum(char c)
@@ -176,6 +177,61 @@ static size_t address(struct scan *sc, size_t from)
 	return from;
 }
 
+/* ---- shell lines ---- */
+
+/* The next word of a command line that stands in one text, without its quotes. */
+static void next_word(const struct scan *sc, size_t i, size_t *ret_from, size_t *ret_to)
+{
+	while (at(sc, i) == ' ' || at(sc, i) == '\t')
+		i++;
+	if (quote(at(sc, i)))
+		i++;
+	*ret_from = *ret_to = i;
+	while (*ret_to < sc->s.n && !blank(sc->s.p[*ret_to]) && !quote(sc->s.p[*ret_to]))
+		++*ret_to;
+}
+
+/* Behind -u: me:secret; 1000:1000 is a user and a group. */
+static size_t account(struct scan *sc, size_t i, size_t from, size_t to)
+{
+	const char *colon = memchr(sc->s.p + from, ':', to - from);
+	bool numbers = true;
+
+	for (size_t k = from; k < to; k++)
+		numbers = numbers && ((sc->s.p[k] >= '0' && sc->s.p[k] <= '9') || sc->s.p[k] == ':');
+	return colon && !numbers ? hide(sc, (size_t)(colon - sc->s.p) + 1, to) : i;
+}
+
+/* An option at i, with a blank or a quote before it: what redact.c knows of lists, in a line of one text. i: nothing was hidden. */
+static size_t option(struct scan *sc, size_t i)
+{
+	static const char *const users[] = { "-u ", "-U ", "--user ", "--user=", "--proxy-user " };
+	size_t from, to;
+
+	for (size_t k = 0; k < PAWL_LEN(users); k++)
+		if (starts(sc, i, users[k])) {
+			next_word(sc, i + strlen(users[k]), &from, &to);
+			return account(sc, i, from, to);
+		}
+	if (!starts(sc, i, "-p") || !(sc->sql || sc->pass) || (sc->sql && (blank(at(sc, i + 2)) || i + 2 >= sc->s.n)))
+		return i;
+	next_word(sc, i + 2, &from, &to);
+	return to > from ? hide(sc, from, to) : i;
+}
+
+/* Which program's options the following are, up to the command's end. */
+static void program(struct scan *sc, size_t i, bool edge)
+{
+	char c = sc->s.p[i];
+
+	if (c == '|' || c == ';' || c == '&' || c == '\n')
+		sc->sql = sc->pass = false;
+	else if (edge && (starts(sc, i, "mysql") || starts(sc, i, "mariadb")))
+		sc->sql = true;
+	else if (edge && starts(sc, i, "sshpass "))
+		sc->pass = true;
+}
+
 /* ---- behind a name ---- */
 
 static bool is_scheme(struct str s)
@@ -257,6 +313,24 @@ static size_t plain_value(struct scan *sc, size_t from, bool in_json)
 	return hide(sc, from, to);
 }
 
+/* <name>value</name> */
+static size_t element(struct scan *sc, size_t e, size_t from)
+{
+	const char *end = from < sc->s.n ? memchr(sc->s.p + from, '<', sc->s.n - from) : NULL;
+	size_t to = end ? (size_t)(end - sc->s.p) : sc->s.n;
+
+	return to > from && (end ? at(sc, to + 1) == '/' : sc->cut) ? hide(sc, from, to) : e;
+}
+
+static size_t encoded(struct scan *sc, size_t from)
+{
+	size_t to = from;
+
+	while (to < sc->s.n && !blank(sc->s.p[to]) && !quote(sc->s.p[to]) && !strchr("&;<>", sc->s.p[to]) && !starts(sc, to, "%26"))
+		to++;
+	return hide(sc, from, to);
+}
+
 /* A name ends at e: is there a value behind it? Returns where to go on, e if not. */
 static size_t named(struct scan *sc, size_t i, size_t e, enum secret_name kind)
 {
@@ -270,9 +344,13 @@ static size_t named(struct scan *sc, size_t i, size_t e, enum secret_name kind)
 	} else if (around == '[' && at(sc, p) == ']') {
 		p++;
 	}
+	if (around == '<' && at(sc, p) == '>')
+		return element(sc, e, p + 1);
 	while (at(sc, p) == ' ' || at(sc, p) == '\t')
 		p++;
 	sep = at(sc, p);
+	if (sep == '%' && at(sc, p + 1) == '3' && (at(sc, p + 2) | 0x20) == 'd') /* name%3Dvalue%26, in a query of a query */
+		return encoded(sc, p + 3);
 	if (sep == '=' || sep == ':') {
 		p++;
 		while (at(sc, p) == '=' || at(sc, p) == '>')
@@ -306,6 +384,12 @@ void redact_text(const struct redact_set *set, struct str text, bool cut, struct
 		char before = i ? text.p[i - 1] : ' ';
 		bool edge = !alnum(before) || (i > 1 && text.p[i - 2] == '\\' && (before == 'n' || before == 't' || before == 'r'));
 
+		next = i + 1;
+		program(&sc, i, !alnum(before));
+		if (text.p[i] == '-' && (blank(before) || quote(before)) && (next = option(&sc, i)) > i) {
+			word = next;
+			continue;
+		}
 		next = i + 1;
 		if (starts(&sc, i, "://")) {
 			next = address(&sc, i + 3);

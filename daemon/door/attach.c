@@ -245,11 +245,13 @@ static void take_packet(struct attach_door *door, struct watch_conn *c)
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.bytes, .msg_controllen = CMSG_LEN(sizeof(int)) };
 	struct buf out = BUF_MAX(WATCH_MAX_PACKET);
 	ssize_t n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int fd = n > 0 ? descriptor_of(&msg) : -1;
+	int fd = n >= 0 ? descriptor_of(&msg) : -1; /* an empty packet may bring one too */
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
+		if (fd >= 0)
+			(void)close(fd);
 		conn_close(door, c);
 		return;
 	}

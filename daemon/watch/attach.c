@@ -122,6 +122,25 @@ static int check_process(struct trees *t, const struct watch_attach *a, int pidf
 
 /* ---- its descendants ---- */
 
+/* A child of a member. Parents stand before their children in the list, so a member's place is known by one look: a walk up from each of
+ * them would be n*n looks at a chain of n, which anybody can make who has a session. */
+static bool child_of_ours(const struct trees *t, const struct tree *tr, uint32_t pid)
+{
+	struct proc_stat s;
+	bool ours;
+	int fd;
+
+	if (!proc_stat(pid, &s) || s.ppid == 0)
+		return false;
+	if (s.ppid == tr->first.pid || !tr->guarded)
+		return s.ppid == tr->first.pid || cgroup_has(&tr->cg, s.ppid);
+	fd = proc_open(s.ppid);
+	ours = fd >= 0 && guard_tag_of(t->guard, fd) == tr->session;
+	if (fd >= 0)
+		(void)close(fd);
+	return ours;
+}
+
 /* true: it was not ours and is now. */
 static bool take_one(struct trees *t, struct tree *tr, uint32_t pid, bool *ret_failed, struct pawl_error *err)
 {
@@ -135,7 +154,7 @@ static bool take_one(struct trees *t, struct tree *tr, uint32_t pid, bool *ret_f
 	if (tr->guarded)
 		tag = guard_tag_of(t->guard, fd);
 	/* looked at while the descriptor holds the number */
-	if ((in && (!tr->guarded || tag == tr->session)) || (tag && tag != tr->session) || !proc_is_below(pid, tr->first.pid)) {
+	if ((in && (!tr->guarded || tag == tr->session)) || (tag && tag != tr->session) || !child_of_ours(t, tr, pid)) {
 		(void)close(fd);
 		return false;
 	}

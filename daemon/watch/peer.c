@@ -84,9 +84,12 @@ int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, s
 		return pawl_fail(err, PAWL_E_FULL, "no message is there");
 	if (n < 0)
 		return pawl_fail_errno(err, "cannot hear the other process");
-	if (n == 0)
-		return 0;
 	one = descriptor_of(&msg, &got);
+	if (n == 0) { /* gone, or an empty message, which nobody here sends; a descriptor may have come along all the same */
+		if (got >= 0)
+			(void)close(got);
+		return 0;
+	}
 	if (!one || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(h) || h.magic != PEER_MAGIC || h.zero != 0 ||
 	    h.kind == 0 || h.kind >= PEER_KIND_COUNT || h.length != (size_t)n - sizeof(h)) {
 		if (got >= 0)

@@ -151,6 +151,21 @@ static void test_not_a_message(void **state)
 	(void)close(null);
 }
 
+/* An empty packet reads like an end, and may bring a descriptor all the same. */
+static void test_empty_with_descriptor(void **state)
+{
+	static const struct peer_header h;
+	const struct ends *e = *state;
+	int null = open("/dev/null", O_RDONLY), got = -7;
+	size_t before = open_fds(), n;
+	enum peer_kind kind;
+
+	send_raw(e->a, &h, 0, "", 0, &null, 1);
+	assert_int_equal(peer_recv_fd(e->b, &kind, NULL, 0, &n, &got, NULL), 0);
+	assert_int_equal(open_fds(), before);
+	(void)close(null);
+}
+
 static void test_full_and_gone(void **state)
 {
 	struct ends *e = *state;
@@ -182,6 +197,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_descriptor, make_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_unasked, make_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_not_a_message, make_ends, close_ends),
+		cmocka_unit_test_setup_teardown(test_empty_with_descriptor, make_ends, close_ends),
 		cmocka_unit_test_setup_teardown(test_full_and_gone, make_ends, close_ends),
 	};
 

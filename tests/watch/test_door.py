@@ -173,6 +173,43 @@ def test_attach_itself(kernel):
         sound(d)
 
 
+CHAIN = """
+import os, sys
+for i in range(int(sys.argv[1])):
+    if os.fork():
+        os.read(0, 1)
+        os._exit(0)
+print("there", flush=True)
+os.read(0, 1)
+"""
+
+
+def reads(pid: int) -> int:
+    with open(f"/proc/{pid}/io") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("syscr:"))
+
+
+def test_a_long_chain_is_looked_along_once(kernel):
+    """Each of n processes below the one before it: the watcher's work grows with n, not with its square."""
+    n = 300
+    with live.Live(policy("wall: 60s")) as d:
+        d.start()
+        chain = subprocess.Popen([sys.executable, "-c", CHAIN, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            assert chain.stdout.readline() == b"there\n"
+            with d.door() as agent, door(d) as c:
+                s = live.Session(agent)
+                before = reads(d.process.pid)
+                got = c.ask({"v": 1, "op": "attach", "session": s.id, "token": s.token}, os.pidfd_open(chain.pid))
+                assert got["watch"]["state"] == "on", got
+                assert reads(d.process.pid) - before < 60 * n
+        finally:
+            os.killpg(chain.pid, 9)
+            chain.wait()
+        assert wait_end(d)[-1]["peak"] == n + 1, "somebody was left out"
+        assert d.stop() == 0
+
+
 INSIDE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -367,6 +404,16 @@ def test_descriptors(shared):
             assert error(c.ask(RUN, child.pidfd, child.pidfd)) == ("malformed", None)
             assert error(c.ask({**RUN, "agent": "other"}, child.pidfd))[0] == "watch_required"
         assert held() == before
+
+
+def test_empty_packets_leave_no_descriptor(shared):
+    fds = f"/proc/{shared.rest_pid}/fd"
+    before = len(os.listdir(fds))
+    for _ in range(20):
+        with door(shared) as c:
+            c.send(b"", 0)
+            assert c.hear() is None
+    live.until("no descriptor of theirs is open", lambda: len(os.listdir(fds)) <= before + 2)
 
 
 def test_many_connections(shared):
