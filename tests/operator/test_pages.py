@@ -1,4 +1,4 @@
-"""What pages and examples say of this tree is so: every test that a promise or a decision names exists, and names agree with the code's."""
+"""Every test that a promise or a decision names exists, and is where the page says."""
 
 import pathlib
 import re
@@ -27,10 +27,3 @@ def test_it_is_in_the_file_that_they_name():
             text = "\n".join(p.read_text() for p in paths if p.exists())
             wrong += [f"{page}: {files}: {n}" for n in re.findall(r"`(test_\w+)`", inside) if f"{n}(" not in text and f"({n})" not in text]
     assert wrong == []
-
-
-def test_the_unit_lets_the_watcher_keep_its_notes():
-    """With ProtectSystem=strict nothing else in /run can be written."""
-    (folder,) = re.findall(r'#define WATCH_RUN "/run/([\w-]+)"', (TOP / "include/pawl/watch.h").read_text())
-    unit = (TOP / "examples/systemd/pawld.service").read_text()
-    assert "ProtectSystem=strict" in unit and f"\nRuntimeDirectory={folder}\n" in unit and "\nRuntimeDirectoryPreserve=yes\n" in unit

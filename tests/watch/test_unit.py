@@ -11,6 +11,6 @@ def values(key):
 
 
 def test_the_watchers_folder_is_open_to_it_and_outlives_a_restart():
-    run = re.search(r'#define PINS_RUN "/run/([^"/]+)"', (live.ROOT / "daemon" / "watch" / "pins.h").read_text()).group(1)
+    run = re.search(r'#define WATCH_RUN "/run/([^"/]+)"', (live.ROOT / "include" / "pawl" / "watch.h").read_text()).group(1)
     assert values("ProtectSystem") == ["strict"] and run in values("RuntimeDirectory") and values("RuntimeDirectoryPreserve") == ["yes"]
     assert values("RuntimeDirectoryMode") == ["0700"] and values("User") == []  # root's and nobody else's
