@@ -163,7 +163,8 @@ size_t deny_look(struct deny *d, struct guard_file ret[static DENY_MAX])
 const char *deny_script(const struct deny *d)
 {
 	for (size_t at = 0; at < d->bytes; at += strlen(d->paths + at) + 1) {
-		int fd = open(d->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		struct stat st; /* a file only: to open a device does something to it */
+		int fd = stat(d->paths + at, &st) < 0 || !S_ISREG(st.st_mode) ? -1 : open(d->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		char two[2] = { 0 };
 		ssize_t n = fd < 0 ? 0 : read(fd, two, 2);
 
