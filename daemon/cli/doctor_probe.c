@@ -168,6 +168,8 @@ static void believe(struct doctor *d, const struct json *status)
 				doctor_get(d, "run pawld as a user of its own: docs/operations.md, \"systemd\"");
 			continue;
 		}
+		if (why.n > strlen(p->get) + 2 && p->get[0] && memcmp(why.p + why.n - strlen(p->get), p->get, strlen(p->get)) == 0)
+			why.n -= strlen(p->get) + 2; /* "; " and the advice, which has a line of its own */
 		if (p->state != state || why.n)
 			text(p->why, sizeof(p->why), why);
 		p->state = state;

@@ -236,7 +236,7 @@ int opkey_read(const char *path, char out[static OPKEY_MAX], size_t *ret_n, stru
 	size_t n = 0;
 
 	if (fd < 0 && errno == ENOENT)
-		return pawl_fail(err, PAWL_E_KEY, "there is no key %s: --key FILE names another, `pawl key new --name NAME` makes one", path);
+		return pawl_fail(err, PAWL_E_SYS, "there is no key %s: --key FILE names another, `pawl key new --name NAME` makes one", path);
 	if (fd < 0)
 		return pawl_fail_errno(err, "cannot open the key %s", path);
 	if (fstat(fd, &st) < 0)

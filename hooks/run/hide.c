@@ -109,9 +109,11 @@ static int cover(const char *path, struct pawl_error *err)
 /* The folder we stand in is the one from before the mounts: what lies below it would stay open to us. */
 static int enter_again(const char *cwd, struct pawl_error *err)
 {
-	if (chdir(cwd[0] == '/' ? cwd : "/") < 0)
-		return pawl_fail_errno(err, "the folder that this was started in, %.160s, is one of those hidden from the command", cwd);
-	return 0;
+	if (chdir(cwd[0] == '/' ? cwd : "/") == 0)
+		return 0;
+	if (errno == EACCES)
+		return pawl_fail_errno(err, "start it elsewhere: this user cannot enter again the folder that this was started in, %.160s", cwd);
+	return pawl_fail_errno(err, "the folder that this was started in, %.160s, is one of those hidden from the command", cwd);
 }
 
 /* In a chroot "/" need not be a mount, and only a mount can be taken out. The one that it lies in is below the top of the namespace: a process

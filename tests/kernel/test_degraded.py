@@ -31,6 +31,7 @@ class Plain(Watched):
         os.chown(self.policy, WHO.pw_uid, WHO.pw_gid)
 
     def demote(self):
+        os.chdir("/")  # the checkout may be closed to nobody
         self.bound.enter()
         os.setgroups([])
         os.setresgid(WHO.pw_gid, WHO.pw_gid, WHO.pw_gid)
@@ -100,6 +101,8 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(plain):
     for name, p in probes(w).items():
         assert name in done.stdout, done.stdout
     assert "CAP_BPF" in done.stdout, done.stdout
+    rows = [r for r in json.loads(w.pawl("doctor", "--dir", str(w.dir), "--json").stdout)["rows"] if r["get"]]
+    assert len(rows) > 3 and not [r for r in rows if r["get"] in r["why"]], rows  # the advice once, in its own line
 
 
 @pytest.mark.parametrize("option", [(), ("--no-watch",)], ids=["watcher", "no-watch"])

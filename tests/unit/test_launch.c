@@ -289,6 +289,7 @@ static int setup(void **state)
 	char path[128];
 
 	(void)state;
+	assert_int_equal(chdir("/"), 0); /* the checkout may be closed to nobody */
 	(void)snprintf(folder, sizeof(folder), "/tmp/pawl-launch-XXXXXX");
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(chmod(folder, 0755), 0);
@@ -531,6 +532,34 @@ static void test_hidden_without_namespaces(void **state)
 	assert_int_equal(wait_for(pid), 0);
 }
 
+/* Started in a folder that the user is not let into again: that is said, and not that it is hidden. */
+static void test_not_let_in_again(void **state)
+{
+	char secret[128], closed[128];
+	const char *hide[1] = { secret };
+	struct launch_paths paths = { hide, 1 };
+	struct pawl_error err = { .code = PAWL_OK };
+	uint32_t partial = 0;
+	bool userns = false;
+	pid_t pid;
+
+	(void)state;
+	need_root();
+	(void)snprintf(secret, sizeof(secret), "%s/secret", folder);
+	(void)snprintf(closed, sizeof(closed), "%s/closed", folder);
+	assert_int_equal(mkdir(closed, 0700), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (chdir(closed) < 0)
+			_exit(SAID_NOTHING);
+		as(NOBODY);
+		if (hide_paths(&paths, &userns, &partial, &err) == 0)
+			_exit(partial & LAUNCH_NO_HIDE ? 0 : 1); /* no namespace, and nothing to enter again */
+		_exit(strstr(err.msg, "start it elsewhere") && strstr(err.msg, closed) ? 0 : 2);
+	}
+	assert_int_equal(wait_for(pid), 0);
+}
+
 /* In a chroot that is no mount of its own, as build tools make them: hidden there, still in the chroot, and nothing of it outside. The outside
  * is a namespace whose mounts are shared, as systemd has them. */
 static void test_hidden_in_a_chroot(void **state)
@@ -551,8 +580,10 @@ static void test_hidden_in_a_chroot(void **state)
 	assert_int_equal(mkdir(proc, 0755), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) < 0)
+		if (unshare(CLONE_NEWNS) < 0)
 			_exit(SAID_NOTHING);
+		if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) < 0 : errno != EINVAL)
+			_exit(SAID_NOTHING); /* EINVAL: a chroot already */
 		pid = fork();
 		if (pid == 0) {
 			if (chroot(folder) < 0 || chdir("/secret/..") < 0 || hide_paths(&paths, &userns, &partial, &err) < 0)
@@ -605,6 +636,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_writes_under, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_without_namespaces, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_not_let_in_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_in_a_chroot, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rlimits, setup, teardown),
 	};
