@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -160,16 +161,32 @@ size_t deny_look(struct deny *d, struct guard_file ret[static DENY_MAX])
 	return fresh;
 }
 
+/* The first bytes of a file. What a name leads to is looked at before it is opened: some devices act when they are, and the tree may own the name. */
+static ssize_t peek(const char *path, char two[static 2])
+{
+	int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	char again[32];
+	struct stat st;
+	ssize_t n = -1;
+
+	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
+	if (at >= 0 && fstat(at, &st) == 0 && S_ISREG(st.st_mode))
+		fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		n = read(fd, two, 2);
+		(void)close(fd);
+	}
+	if (at >= 0)
+		(void)close(at);
+	return n;
+}
+
 const char *deny_script(const struct deny *d)
 {
 	for (size_t at = 0; at < d->bytes; at += strlen(d->paths + at) + 1) {
-		struct stat st; /* a file only: to open a device does something to it */
-		int fd = stat(d->paths + at, &st) < 0 || !S_ISREG(st.st_mode) ? -1 : open(d->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		char two[2] = { 0 };
-		ssize_t n = fd < 0 ? 0 : read(fd, two, 2);
+		ssize_t n = peek(d->paths + at, two);
 
-		if (fd >= 0)
-			(void)close(fd);
 		if (n == 2 && two[0] == '#' && two[1] == '!')
 			return d->paths + at;
 	}

@@ -19,7 +19,8 @@ static __always_inline bool starts_itself(const struct watch_deny_key *key)
 {
 	const char *a = key->applet;
 
-	return a[0] == 'b' && a[1] == 'u' && a[2] == 's' && a[3] == 'y' && a[4] == 'b' && a[5] == 'o' && a[6] == 'x';
+	return (a[0] == 'b' && a[1] == 'u' && a[2] == 's' && a[3] == 'y' && a[4] == 'b' && a[5] == 'o' && a[6] == 'x') ||
+	       (a[0] == 't' && a[1] == 'o' && a[2] == 'y' && a[3] == 'b' && a[4] == 'o' && a[5] == 'x');
 }
 
 /* One byte of the arguments. Their first page was built by the kernel a moment ago, so it is there; when it is not, the answer is no. */
@@ -37,7 +38,7 @@ static long walk_arg(__u32 i, void *ctx)
 		return 1;
 	}
 	w->at++;
-	if (c == '/') {
+	if (c == '/' || c == '=') { /* of a path, or of --coreutils-prog=nc */
 		__builtin_memset(w->key.applet, 0, WATCH_APPLET);
 		w->pos = 0;
 		return 0;

@@ -37,8 +37,8 @@ static const unsigned short refused[] = {
 	SYS_open_by_handle_at, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_move_mount, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick,
 	SYS_open_tree, SYS_mount_setattr, SYS_OPEN_TREE_ATTR, SYS_setns,
 };
-#define MAX_FILTER 96
-_Static_assert(PAWL_LEN(refused) + 40 <= MAX_FILTER, "room, and jumps of at most 255");
+#define MAX_FILTER 112
+_Static_assert(PAWL_LEN(refused) + 56 <= MAX_FILTER, "room, and jumps of at most 255");
 
 #ifdef OUR_ARCH
 struct prog {
@@ -59,6 +59,20 @@ static void refuse_flag(struct prog *p, unsigned nr, unsigned arg, unsigned bits
 	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4));
 	LOAD(p, ARG(arg));
 	ADD(p, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1));
+	SAY(p, EPERM);
+	ALLOW(p);
+}
+
+/* Limits of another process of this uid: one on its processor time or its files is a kill, and no signal. Looking is free. */
+static void only_own_limits(struct prog *p)
+{
+	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 8));
+	LOAD(p, ARG(0)); /* whose: 0 is the caller */
+	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 5, 0));
+	LOAD(p, ARG(2)); /* the new ones, a pointer */
+	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
+	LOAD(p, ARG(2) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? -4 : 4));
+	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
 	SAY(p, EPERM);
 	ALLOW(p);
 }
@@ -94,6 +108,7 @@ static void build(struct prog *p)
 	SAY(p, ENOSYS);
 	refuse_flag(p, SYS_clone, 0, CLONE_NEWUSER);
 	refuse_flag(p, SYS_unshare, 0, CLONE_NEWUSER);
+	only_own_limits(p);
 	only_sockets(p, SYS_socket);
 	only_sockets(p, SYS_socketpair);
 	/* typing into the terminal that a shell outside will read */

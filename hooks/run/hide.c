@@ -9,6 +9,7 @@
 #include <linux/mount.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,6 +107,120 @@ static int cover(const char *path, struct pawl_error *err)
 	return 0;
 }
 
+/* ---- the same files under another name: a file system that is mounted, whole or in part, in a second place ---- */
+
+struct mounted {
+	char dev[24]; /* major:minor */
+	char root[PATH_MAX], point[PATH_MAX];
+};
+
+static void plain(char *text) /* undoes the octal escapes of mountinfo */
+{
+	char *out = text;
+
+	for (const char *at = text; *at; at++) {
+		if (at[0] == '\\' && at[1] && at[2] && at[3]) {
+			*out++ = (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0'));
+			at += 3;
+		} else {
+			*out++ = *at;
+		}
+	}
+	*out = '\0';
+}
+
+/* A line is "id parent dev root point ..."; one that does not fit is none of ours. */
+static bool take_line(char *line, struct mounted *ret)
+{
+	char *save = NULL, *word = strtok_r(line, " ", &save);
+	struct {
+		char *to;
+		size_t room;
+	} fields[] = { { NULL, 0 }, { NULL, 0 }, { ret->dev, sizeof(ret->dev) }, { ret->root, PATH_MAX }, { ret->point, PATH_MAX } };
+
+	for (size_t i = 0; i < PAWL_LEN(fields); i++, word = strtok_r(NULL, " ", &save)) {
+		if (!word || (fields[i].to && strlen(word) >= fields[i].room))
+			return false;
+		if (fields[i].to)
+			memcpy(fields[i].to, word, strlen(word) + 1);
+	}
+	plain(ret->root);
+	plain(ret->point);
+	return true;
+}
+
+static bool next_mount(FILE *f, struct mounted *ret)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool got = false;
+
+	while (!got && getline(&line, &size, f) > 0)
+		got = take_line(line, ret);
+	free(line);
+	return got;
+}
+
+/* What of path lies below top, which it is below. */
+static const char *rest_of(const char *path, const char *top)
+{
+	return strcmp(top, "/") == 0 ? path : path + strlen(top);
+}
+
+/* path's file system, and its name in there. */
+static bool find_mount(FILE *f, const char *path, struct mounted *ret, char inside[static PATH_MAX])
+{
+	struct mounted m;
+	bool found = false;
+
+	rewind(f);
+	while (next_mount(f, &m)) {
+		if (!path_is_below(path, m.point) || (found && strlen(m.point) < strlen(ret->point)))
+			continue;
+		*ret = m;
+		found = true;
+	}
+	return found && snprintf(inside, PATH_MAX, "%s%s", strcmp(ret->root, "/") == 0 ? "" : ret->root, rest_of(path, ret->point)) < PATH_MAX;
+}
+
+static int cover_elsewhere(FILE *f, const char *path, struct pawl_error *err)
+{
+	char inside[PATH_MAX], other[2 * PATH_MAX];
+	struct mounted at, m;
+	struct stat st, same;
+	int r = 0;
+
+	if (stat(path, &st) < 0 || !find_mount(f, path, &at, inside))
+		return 0;
+	rewind(f);
+	while (r == 0 && next_mount(f, &m)) {
+		if (strcmp(m.dev, at.dev) != 0)
+			continue;
+		if (path_is_below(inside, m.root)) /* all of it is there */
+			(void)snprintf(other, sizeof(other), "%s%s", strcmp(m.point, "/") == 0 ? "" : m.point, rest_of(inside, m.root));
+		else if (path_is_below(m.root, inside)) /* something in it is */
+			(void)snprintf(other, sizeof(other), "%s", m.point);
+		else
+			continue;
+		if (!path_is_below(other, path) && stat(other, &same) == 0 && same.st_dev == st.st_dev)
+			r = cover(other, err);
+	}
+	return r;
+}
+
+static int cover_others(const struct launch_paths *hide, struct pawl_error *err)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re"); /* read anew from its start for each */
+	int r = 0;
+
+	if (!f)
+		return errno == ENOENT ? 0 : pawl_fail_errno(err, "/proc/self/mountinfo");
+	for (size_t i = 0; i < hide->n && r == 0; i++)
+		r = cover_elsewhere(f, hide->path[i], err);
+	(void)fclose(f);
+	return r;
+}
+
 /* The folder we stand in is the one from before the mounts: what lies below it would stay open to us. */
 static int enter_again(const char *cwd, struct pawl_error *err)
 {
@@ -151,6 +266,7 @@ static int cover_all(const struct launch_paths *hide, bool root, struct pawl_err
 		return pawl_fail_errno(err, "cannot take the mounts out of those of the system");
 	if (root) /* cgroups, and bpffs where it is below; an old kernel has Landlock alone for that */
 		(void)syscall(SYS_mount_setattr, AT_FDCWD, "/sys", AT_RECURSIVE, &ro, sizeof(ro));
+	r = cover_others(hide, err);
 	for (size_t i = 0; i < hide->n && r == 0; i++)
 		r = cover(hide->path[i], err);
 	return r < 0 ? r : enter_again(cwd, err);

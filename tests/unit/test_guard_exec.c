@@ -289,7 +289,8 @@ static void test_applets(void **state)
 		{ { "nc" }, false }, { { "/usr/bin/nc", "-l" }, false }, { { "-nc" }, false }, { { "busybox", "nc", "-l" }, false },
 		{ { "busybox", "/x/nc" }, false }, { { "x/busybox", "busybox", "busybox", "nc" }, false }, { { nc_far }, false },
 		{ { "busybox", nc_far }, false }, { { "busybox", "busybox", "busybox", "busybox", "busybox", "busybox", "busybox" }, false },
-		{ { "busybox", huge }, false }, { { "wget" }, false }, { { "ls" }, true }, { { "ncx" }, true }, { { "xnc" }, true },
+		{ { "busybox", huge }, false }, { { "coreutils", "--coreutils-prog=nc" }, false }, { { "toybox", "toybox", "nc" }, false },
+		{ { "toybox", "ls", "nc" }, true }, { { "wget" }, false }, { { "ls" }, true }, { { "ncx" }, true }, { { "xnc" }, true },
 		{ { "nc/" }, true }, { { "" }, true }, { { "busybox" }, true }, { { "busybox", "sh", "nc" }, true }, { { "ls", "--", "nc" }, true },
 		{ { slashes }, true }, { { "a-name-that-is-longer-than-any-applet-has-a-right-to-be" }, true },
 	};

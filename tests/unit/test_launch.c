@@ -57,7 +57,8 @@ static void need_root(void)
 
 /* ---- the filter ---- */
 
-enum how { CALL, CLONE_NS, SOCKET, PAIR, IOCTL };
+enum how { CALL, CLONE_NS, SOCKET, PAIR, IOCTL, LIMIT };
+enum { OWN_NEW, OTHER_OLD, OTHER_NEW };
 static const struct {
 	const char *name;
 	enum how how;
@@ -115,11 +116,15 @@ static const struct {
 	{ "TIOCSTI", IOCTL, TIOCSTI, EPERM },
 	{ "TIOCLINUX", IOCTL, 0x541C, EPERM },
 	{ "another ioctl", IOCTL, FIONREAD, ENOTTY },
+	{ "own new limits", LIMIT, OWN_NEW, 0 },
+	{ "another's limits", LIMIT, OTHER_OLD, 0 },
+	{ "another's new limits", LIMIT, OTHER_NEW, EPERM },
 	{ "getpid", CALL, SYS_getpid, 0 },
 };
 
 static int call(size_t i)
 {
+	const struct rlimit lim = { 0, 0 };
 	int pair[2], fd;
 	long r = -1;
 
@@ -142,6 +147,9 @@ static int call(size_t i)
 	case IOCTL:
 		fd = open("/dev/null", O_RDWR);
 		r = ioctl(fd, (unsigned long)calls[i].nr, "");
+		break;
+	case LIMIT: /* of ourselves, by number: for the filter that is another */
+		r = prlimit(calls[i].nr == OWN_NEW ? 0 : getpid(), RLIMIT_CORE, calls[i].nr == OTHER_OLD ? NULL : &lim, NULL);
 		break;
 	}
 	return r < 0 ? errno : 0;
@@ -181,7 +189,7 @@ static void test_filter(void **state)
 static void test_filter_is_what_refuses(void **state)
 {
 	static const char *const names[] = { "io_uring_setup", "pidfd_getfd", "ptrace", "mount_setattr", "AF_PACKET", "a pair of AF_PACKET", "unshare of a user namespace",
-					     "TIOCSTI", "clone with a user namespace", "x32 getpid" };
+					     "TIOCSTI", "clone with a user namespace", "x32 getpid", "another's new limits" };
 
 	(void)state;
 	need_root();
@@ -431,6 +439,46 @@ static void test_hidden_from_inside(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
+/* The same file system is mounted elsewhere, and so is a folder of what is hidden: other names are no way in. In a child with mounts of its own. */
+static int in_other_places(void)
+{
+	static const char script[] = PY "want(os.listdir(d+'/whole/secret'),[])\nwant(no(open,d+'/whole/policy','r+'),errno.EACCES)\n"
+				       "want(os.listdir(d+'/part \\\\ of'),[])\nwant(sorted(os.listdir(d+'/whole'))==sorted(os.listdir(d)),True)\n";
+	char secret[128], policy[128], below[128], whole[128], part[128];
+	struct launch_rules rules = { .head = { .n_hide = 2 }, .hide = { secret, policy } };
+	struct launch_said said = { .status = 0 };
+
+	(void)snprintf(secret, sizeof(secret), "%s/secret", folder);
+	(void)snprintf(policy, sizeof(policy), "%s/policy", folder);
+	(void)snprintf(below, sizeof(below), "%s/secret/below", folder);
+	(void)snprintf(whole, sizeof(whole), "%s/whole", folder);
+	(void)snprintf(part, sizeof(part), "%s/part \\ of", folder);
+	if (mkdir(below, 0755) < 0 || mkdir(whole, 0755) < 0 || mkdir(part, 0755) < 0)
+		return 10;
+	(void)strcat(below, "/file");
+	if (close(open(below, O_WRONLY | O_CREAT, 0644)) < 0)
+		return 11;
+	*strrchr(below, '/') = '\0';
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount(folder, whole, NULL, MS_BIND, NULL) < 0 ||
+	    mount(below, part, NULL, MS_BIND, NULL) < 0)
+		return 12;
+	return launched(script, &rules, 0, &said);
+}
+
+static void test_hidden_in_other_places(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	need_root();
+	if (landlock_abi() < 1)
+		skip_aloud("Landlock");
+	pid = fork();
+	if (pid == 0)
+		_exit(in_other_places());
+	assert_int_equal(wait_for(pid), 0);
+}
+
 static const char root_script[] = PY
 	"want(no(open,'/proc/sys/kernel/core_pattern','w'),errno.EACCES)\n"
 	"want(no(open,'/sys/kernel/mm/ksm/run','w'),errno.EROFS,errno.EACCES)\n"
@@ -633,6 +681,7 @@ int main(void)
 #endif
 		cmocka_unit_test_setup_teardown(test_hidden, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_from_inside, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hidden_in_other_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_writes_under, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_without_namespaces, setup, teardown),

@@ -149,7 +149,7 @@ def test_the_rest_dies(kernel):
         c.close()
         with door(d) as again:
             who = {"session": got["session"], "token": got["token"]}
-            assert "error" not in live.until("it is asked again", lambda: again.ask({"v": 1, "op": "rejoin", **who}))
+            live.until("its tree is known", lambda: "error" not in again.ask({"v": 1, "op": "rejoin", **who}))
             d.rest_pid = d.status()["pid"]["rest"]
             live.until("its tree is known again", lambda: d.status()["watch"]["trees"] == 1)
             assert again.ask({"v": 1, "op": "exited", "status": 0, **who})["op"] == "exited"
@@ -398,6 +398,7 @@ def test_descriptors(shared):
         return len(os.listdir(f"/proc/{shared.rest_pid}/fd"))
 
     with door(shared) as c, Child("exit 0") as child:
+        assert error(c.ask({"v": 1, "op": "rejoin", **WHO}))[0] == "unauthenticated"  # the connection is taken
         before = held()
         for _ in range(20):
             assert error(c.ask({"v": 1, "op": "rejoin", **WHO}, child.pidfd)) == ("malformed", None)
