@@ -31,6 +31,8 @@ PAWL_MUST_USE int cgroup_mounts_read(struct cgroup_mounts *ret, struct pawl_erro
 void cgroups_open(const struct cgroup_mounts *from, const char *instance, struct cgroups *ret);
 /* Removes the daemon's folders that have no tree in them. */
 void cgroups_remove(struct cgroups *all);
+/* With those of trees that nobody is in any more. true: nothing is left. */
+bool cgroups_clear(struct cgroups *all);
 
 struct cgroup { /* a tree's */
 	char dir[CGROUP_KINDS][CGROUP_PATH];

@@ -286,3 +286,18 @@ bool cgroup_remove(const struct cgroup *cg)
 	}
 	return gone;
 }
+
+bool cgroups_clear(struct cgroups *all)
+{
+	char dir[CGROUP_KINDS][CGROUP_PATH];
+	bool gone = true;
+
+	memcpy(dir, all->dir, sizeof(dir));
+	for (int k = 0; k < CGROUP_KINDS; k++)
+		if (dir[k][0])
+			remove_below(dir[k], 16);
+	cgroups_remove(all);
+	for (int k = 0; k < CGROUP_KINDS; k++)
+		gone = gone && (!dir[k][0] || access(dir[k], F_OK) < 0);
+	return gone;
+}

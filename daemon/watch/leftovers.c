@@ -99,7 +99,7 @@ static bool clear_one(const char *instance, const struct cgroup_mounts *mounts)
 	struct cgroups all;
 	struct pins pins;
 	char path[128];
-	bool lives;
+	bool lives, gone;
 
 	pins_open(instance, &pins);
 	if (!pins.dir[0])
@@ -114,11 +114,11 @@ static bool clear_one(const char *instance, const struct cgroup_mounts *mounts)
 	if (lives)
 		return false;
 	pins_remove(&pins);
-	cgroups_open(mounts, instance, &all); /* its folders; one with somebody in it stays */
-	cgroups_remove(&all);
+	cgroups_open(mounts, instance, &all);
+	gone = cgroups_clear(&all); /* one with somebody in it stays, and is looked at again by the next start */
 	(void)snprintf(path, sizeof(path), WATCH_RUN "/trees-%.64s", instance);
 	(void)rmdir(path); /* an end that was never noted stays for its pawld */
-	return true;
+	return gone;
 }
 
 void leftovers_clear(const char *instance, const struct cgroup_mounts *mounts)

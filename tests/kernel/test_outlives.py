@@ -264,12 +264,18 @@ def test_nothing_is_left_in_the_kernel_after_an_orderly_end(under):
 
 def test_what_a_killed_pawld_left_is_taken_away_by_the_next(under):
     """Nobody runs under it any more, and it did not come back: pins and cgroups without an owner do not stay for ever."""
-    w = under(processes=20)
-    there = places(w)
+    w = under(processes=20, memory="1GiB")
+    p, there = w.shell(), places(w)
     w.kill()
+    p.kill()
+    p.wait()
+    for inside in (there[1] / f"{p.session}" / "cgroup.procs").read_text().split():  # the tree itself: nobody ends it meanwhile
+        os.kill(int(inside), signal.SIGKILL)
     assert there[0].exists(), "pins outlive it"
+    until("the tree is over", lambda: "populated 0" in (there[1] / "cgroup.events").read_text(), 10 * SLOW)
     under(processes=20)
-    assert not there[0].exists() and not there[1].exists(), there
+    assert not [x for x in there[:2] if x.exists()], there
+    assert not [x for x in pathlib.Path("/sys/fs/cgroup").glob(f"*/{there[1].name}")]
     w.start()
     assert w.done("/bin/true").returncode == 0
 
