@@ -47,8 +47,8 @@ static int listen_on(struct attach_door *door, const char *path, struct pawl_err
 	return 0;
 }
 
-/* What a tree must not see, by its real name: links would be a way round. What is not there needs no hiding. */
-static void hide(struct attach_door *door, const char *path, bool folder)
+/* What a tree must not see, by its real name: links would be a way round. What is not there needs no hiding; what cannot be named is no start. */
+static int hide(struct attach_door *door, const char *path, bool folder, struct pawl_error *err)
 {
 	char buf[PAWL_MAX_PATH], real[4096], *slash;
 
@@ -56,29 +56,34 @@ static void hide(struct attach_door *door, const char *path, bool folder)
 	slash = folder ? strrchr(buf, '/') : NULL;
 	if (slash && slash != buf)
 		*slash = '\0';
-	if (!realpath(buf, real) || strlen(real) >= PAWL_MAX_PATH || door->n_hide == WATCH_MAX_HIDE)
-		return;
+	if (!realpath(buf, real))
+		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : pawl_fail_errno(err, "%.100s", buf);
+	if (strlen(real) >= PAWL_MAX_PATH || door->n_hide == WATCH_MAX_HIDE)
+		return pawl_fail(err, PAWL_E_USAGE, "the real path of %.100s is longer than %d bytes, and pawl run could not hide it", buf, PAWL_MAX_PATH - 1);
 	for (size_t i = 0; i < door->n_hide; i++)
 		if (strcmp(door->hide[i], real) == 0)
-			return;
+			return 0;
 	memcpy(door->hide[door->n_hide++], real, strlen(real) + 1);
+	return 0;
 }
 
-static void name_paths(struct attach_door *door, const struct options *opt)
+static int name_paths(struct attach_door *door, const struct options *opt, struct pawl_error *err)
 {
+	const struct {
+		const char *path;
+		bool folder; /* the one that it lies in */
+	} rows[] = { { opt->state, false }, { opt->log, false }, { opt->key, true }, { opt->operators, false }, { opt->operator_socket, true },
+		     { opt->policy, false }, { WATCH_RUN, false /* of this and other daemons */ }, { "/sys/fs/bpf", false } };
 	char real[4096];
+	int r = 0;
 
-	hide(door, opt->state, false);
-	hide(door, opt->log, false);
-	hide(door, opt->key, true);
-	hide(door, opt->operators, false);
-	hide(door, opt->operator_socket, true);
-	hide(door, opt->policy, false);
-	hide(door, WATCH_RUN, false); /* of this and other daemons */
-	hide(door, "/sys/fs/bpf", false);
+	_Static_assert(PAWL_LEN(rows) <= WATCH_MAX_HIDE, "room for all");
+	for (size_t i = 0; i < PAWL_LEN(rows) && r == 0; i++)
+		r = hide(door, rows[i].path, rows[i].folder, err);
 	(void)snprintf(door->agent_socket, sizeof(door->agent_socket), "%s", opt->socket);
 	if (realpath(opt->socket, real) && strlen(real) < PAWL_MAX_PATH)
 		memcpy(door->agent_socket, real, strlen(real) + 1);
+	return r;
 }
 
 int attach_open(struct daemon *d, struct pawl_error *err)
@@ -94,10 +99,10 @@ int attach_open(struct daemon *d, struct pawl_error *err)
 		door->conn[i].fd = -1;
 	d->watch_door = door;
 	r = listen_on(door, d->opt->watch_socket, err);
+	if (r == 0)
+		r = name_paths(door, d->opt, err);
 	if (r < 0)
 		attach_close(d);
-	else
-		name_paths(door, d->opt);
 	return r;
 }
 

@@ -180,20 +180,12 @@ static int session_fd(const char *json, struct pawl_error *err)
 /* Keys, doors and folders are named by these; the session's descriptor is all that the command needs. */
 static void clean_environment(void)
 {
-	for (char **e = environ; *e;) {
-		char name[256];
-		size_t n = strcspn(*e, "=");
+	char **keep = environ;
 
-		if (strncmp(*e, "PAWL_", 5) == 0 && n < sizeof(name)) {
-			memcpy(name, *e, n);
-			name[n] = '\0';
-			if (unsetenv(name) == 0) {
-				e = environ;
-				continue;
-			}
-		}
-		e++;
-	}
+	for (char **e = environ; *e; e++)
+		if (strncmp(*e, "PAWL_", 5) != 0)
+			*keep++ = *e;
+	*keep = NULL;
 }
 
 static int shut_in(const struct told *t, uint32_t *partial, bool *userns, struct pawl_error *err)

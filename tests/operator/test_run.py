@@ -225,7 +225,7 @@ def test_pawld_does_not_know_it_any_more(door):
 
 def test_session_by_descriptor(door, where):
     extra = os.open("/", os.O_RDONLY)
-    env = os.environ | {"PAWL_DIR": "/x", "PAWL_SOCKET": "/x", "PAWL_KEY": "/x", "PAWL_OPERATOR_TOKEN": "x", "PAWL_X": "", "KEPT": "a b\nc"}
+    env = os.environ | {"PAWL_DIR": "/x", "PAWL_SOCKET": "/x", "PAWL_KEY": "/x", "PAWL_OPERATOR_TOKEN": "x", "PAWL_X": "", "PAWL_" + "X" * 300: "x", "KEPT": "a b\nc"}
     done = python(door, """
         import fcntl, json, os, subprocess, sys
         print(json.dumps({k: v for k, v in os.environ.items() if k.startswith("PAWL")}))
