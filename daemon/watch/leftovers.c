@@ -113,9 +113,9 @@ static bool clear_one(const char *instance, const struct cgroup_mounts *mounts)
 	guard_close(g);
 	if (lives)
 		return false;
-	pins_remove(&pins);
+	gone = pins_remove(&pins);
 	cgroups_open(mounts, instance, &all);
-	gone = cgroups_clear(&all); /* one with somebody in it stays, and is looked at again by the next start */
+	gone = cgroups_clear(&all) && gone; /* one with somebody in it stays, and is looked at again by the next start */
 	(void)snprintf(path, sizeof(path), WATCH_RUN "/trees-%.64s", instance);
 	(void)rmdir(path); /* an end that was never noted stays for its pawld */
 	return gone;

@@ -58,11 +58,12 @@ void pins_open(const char *instance, struct pins *ret)
 	*ret = p;
 }
 
-void pins_remove(struct pins *p)
+bool pins_remove(struct pins *p)
 {
-	if (p->dir[0])
-		(void)rmdir(p->dir);
-	if (p->mount[0] && umount2(p->mount, 0) == 0)
-		(void)rmdir(p->mount);
+	bool gone = !p->dir[0] || rmdir(p->dir) == 0 || errno == ENOENT;
+
+	if (p->mount[0])
+		gone = umount2(p->mount, 0) == 0 && rmdir(p->mount) == 0;
 	*p = (struct pins){ .dir = "" };
+	return gone;
 }

@@ -12,7 +12,7 @@ struct pins {
 /* Never fails: says tells. */
 void pins_open(const char *instance, struct pins *ret);
 /* Takes the mount away, when there is nothing in it; for an end that leaves nothing. */
-void pins_remove(struct pins *p);
+bool pins_remove(struct pins *p);
 /* WATCH_RUN, root's and nobody else's. */
 PAWL_MUST_USE int pins_run_folder(struct pawl_error *err);
 #endif

@@ -85,7 +85,7 @@ static void open_guard(struct trees *t, const struct trees_options *opt, const c
 	if (!t->pins.dir[0])
 		probe_say(t->probes, WP_PINS, WATCH_OFF, t->probes->row[WP_PINS].os_errno, "%s", t->pins.says);
 	if (!t->guard) {
-		pins_remove(&t->pins);
+		(void)pins_remove(&t->pins);
 		return;
 	}
 	urgent.data.fd = guard_fd(t->guard);
@@ -188,7 +188,7 @@ void trees_unpin(struct trees *t)
 		guard_unpin(t->guard);
 	guard_close(t->guard);
 	t->guard = NULL;
-	pins_remove(&t->pins);
+	(void)pins_remove(&t->pins);
 	cgroups_remove(&t->cgroups);
 	if (t->saved[0])
 		(void)rmdir(t->saved); /* an end that nobody has noted stays for the next pawld */
