@@ -235,8 +235,12 @@ int opkey_read(const char *path, char out[static OPKEY_MAX], size_t *ret_n, stru
 	ssize_t got = 1;
 	size_t n = 0;
 
-	if (fd < 0 && errno == ENOENT)
-		return pawl_fail(err, PAWL_E_SYS, "there is no key %s: --key FILE names another, `pawl key new --name NAME` makes one", path);
+	if (fd < 0 && errno == ENOENT) {
+		(void)pawl_fail(err, PAWL_E_SYS, "there is no key %s: --key FILE names another, `pawl key new --name NAME` makes one", path);
+		if (err)
+			err->os_errno = ENOENT; /* who only looks goes on without */
+		return PAWL_E_SYS;
+	}
 	if (fd < 0)
 		return pawl_fail_errno(err, "cannot open the key %s", path);
 	if (fstat(fd, &st) < 0)
