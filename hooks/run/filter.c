@@ -49,7 +49,7 @@ struct prog {
 #define ADD(p, ...) ((p)->f[(p)->n++] = (struct sock_filter)__VA_ARGS__)
 #define LOAD(p, what) ADD(p, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)(what)))
 /* The low half of an argument: what the kernel takes of an int, and all of the flags looked at here. */
-#define ARG(i) (offsetof(struct seccomp_data, args) + 8 * (i) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0))
+#define ARG(i) (offsetof(struct seccomp_data, args) + 8 * (i))
 #define SAY(p, e) ADD(p, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (e)))
 #define ALLOW(p) ADD(p, BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW))
 
@@ -71,7 +71,7 @@ static void only_own_limits(struct prog *p)
 	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 5, 0));
 	LOAD(p, ARG(2)); /* the new ones, a pointer */
 	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2));
-	LOAD(p, ARG(2) + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? -4 : 4));
+	LOAD(p, ARG(2) + 4); /* the upper half; each OUR_ARCH is little-endian */
 	ADD(p, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
 	SAY(p, EPERM);
 	ALLOW(p);
