@@ -81,11 +81,17 @@ static int use_maps(struct bpf_object *obj, struct guard *g)
 /* A negative errno. *ret is the caller's to close. */
 static int load_once(struct guard *g, bool sampler, char *log, struct bpf_object **ret)
 {
-	struct bpf_object_open_opts opts = { .sz = sizeof(opts), .object_name = "pawl", .kernel_log_buf = log, .kernel_log_size = LOG_BYTES };
-	struct bpf_object *obj = bpf_object__open_mem(guard_object, guard_object_size, &opts);
+	struct bpf_object_open_opts opts;
 	struct bpf_program *prog;
+	struct bpf_object *obj;
 	int r;
 
+	memset(&opts, 0, sizeof(opts)); /* libbpf looks at the padding too, which an initializer need not clear */
+	opts.sz = sizeof(opts);
+	opts.object_name = "pawl";
+	opts.kernel_log_buf = log;
+	opts.kernel_log_size = LOG_BYTES;
+	obj = bpf_object__open_mem(guard_object, guard_object_size, &opts);
 	log[0] = '\0';
 	if (!obj)
 		return errno ? -errno : -EINVAL;
