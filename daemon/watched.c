@@ -159,7 +159,7 @@ static void tell_attached(struct watched *w, struct tree *t, enum reason_code no
 		w->cfg.news.attached(w->cfg.news.arg, t->owner, &v, no, message);
 }
 
-/* Its owner hears at once; the session, of which nobody has the token, is closed when the log takes it. */
+/* Its owner hears at once; the session of a run, of which nobody has the token, is closed when the log takes it. */
 void tree_fail(struct tree *t, enum reason_code no, const char *message)
 {
 	t->step = STEP_FAILED;
@@ -397,7 +397,12 @@ static bool step(struct watched *w, struct tree *t, int64_t now)
 		run(w, t, now);
 		break;
 	case STEP_FAILED:
-		(void)close_session(w, t, STEP_FAILED_TOLD, STEP_FORGET);
+		if (t->flags & ATTACH_RUN) {
+			(void)close_session(w, t, STEP_FAILED_TOLD, STEP_FORGET);
+		} else { /* the session is the agent's, which was one before it asked */
+			t->step = STEP_FORGET;
+			w->more = true;
+		}
 		break;
 	case STEP_OVER:
 		if (!w->cfg.m->open)

@@ -75,6 +75,12 @@ static void tree_check_session(const struct watched *w, struct tree *t)
 
 	if (who && who->end == SESSION_LIVE)
 		return;
+	if (t->step == STEP_ASKED || t->step == STEP_ATTACH) { /* no entry will tell of it any more */
+		t->kill_due = t->sent; /* should it attach after all */
+		t->kill_why = who && who->end == SESSION_ENDED_ABORT ? WHY_ABORT : WHY_ENDED;
+		tree_fail(t, who ? session_end_reason(who->end) : REASON_SESSION_CLOSED, "the session has ended");
+		return;
+	}
 	if (who && who->end == SESSION_ENDED_ABORT)
 		tree_end(t, WHY_ABORT);
 	else if (run)
@@ -180,7 +186,7 @@ void watched_over(void *arg, uint64_t session)
 	for (size_t i = 0; i < w->n; i++) {
 		const struct session_state *who = state_session(w->cfg.m->state, w->tree[i]->session);
 
-		if (!tree_lives(w->tree[i]))
+		if (!tree_lives(w->tree[i]) && w->tree[i]->step != STEP_ASKED)
 			continue;
 		while (who && who->id != session)
 			who = who->parent ? state_session(w->cfg.m->state, who->parent) : NULL;

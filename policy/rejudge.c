@@ -323,11 +323,16 @@ void rejudge_policy_told(const struct policy *pol, const struct state *st, const
 /* The one at an orderly end stands where the state is; of one that was stored while others were answered that state has gone by. */
 static enum rejudged_as again_snapshot(const struct again *a)
 {
+	uint8_t v5[32];
+
 	if ((uint64_t)a->was->snapshot.at > a->was->seq)
 		return say(a, REJUDGED_NEVER, "a snapshot of what is still to come");
 	if ((uint64_t)a->was->snapshot.at != state_next_seq(a->st))
 		return REJUDGED_GIVEN;
 	state_digest(a->st, a->ret->e.snapshot.sha256);
+	if (memcmp(a->ret->e.snapshot.sha256, a->was->snapshot.sha256, sizeof(v5)) != 0 && state_digest_v5(a->st, v5) &&
+	    memcmp(v5, a->was->snapshot.sha256, sizeof(v5)) == 0) /* by a pawld of before the watch */
+		memcpy(a->ret->e.snapshot.sha256, v5, sizeof(v5));
 	return REJUDGED_MADE;
 }
 

@@ -1,4 +1,4 @@
-/* policy/state_bytes.h - one walk over the bytes of a state, in either direction; for policy/state_{bytes,row,write,read*}.c alone.
+/* policy/state_bytes.h - one walk over the bytes of a state, in either direction; for policy/state_{bytes,row,write,read*,digest}.c alone.
  * A field is passed by the same call both ways: `x = bytes_n(b, x, max)` writes x and hands it back, or reads it. So one
  * function for each kind of row (state_row.c) says its fields, their order and their bounds once, for writer and reader.
  * The first thing that goes wrong stays in b->r; from then on nothing is written, and what is read is 0. */
@@ -7,6 +7,7 @@
 #include "policy/state_int.h"
 
 #define BYTES_HEAD  "pawl/state/v6\n"
+#define BYTES_HEAD5 "pawl/state/v5\n" /* without rows of what runs under watch: digests in logs of before there were any */
 #define BYTES_OUT   (16u << 10) /* what the sink gets at once; on the stack, since a digest cannot fail */
 #define BYTES_IN    (64u << 10)
 #define BYTES_FRESH 16u /* texts that are named by their place among those passed last */
@@ -15,6 +16,7 @@ _Static_assert(PAWL_MAX_BODY <= BYTES_IN, "a text of an entry is read in one pie
 struct bytes {
 	const struct state *st;
 	struct state *to; /* reading: the same state; NULL: writing */
+	bool v5;	  /* writing: in the form before this one */
 	uint8_t *buf;
 	size_t at, end, size; /* writing: at bytes wait; reading: those from at to end have come */
 	uint64_t gone;	      /* bytes before buf[0] */
@@ -27,6 +29,9 @@ struct bytes {
 	state_source *source;
 	void *arg;
 };
+
+/* ---- state_write.c ---- */
+int state_write_form(const struct state *st, bool v5, state_sink *sink, void *arg, struct pawl_error *err);
 
 /* ---- state_bytes.c ---- */
 void bytes_fault(struct bytes *b, const char *what); /* PAWL_E_TAMPERED with the place */

@@ -335,5 +335,6 @@ void row_break(struct bytes *b, struct breaker_row *k)
 		k->probe = bytes_n(b, k->probe, SEQ_MAX);
 	break_times(b, k->fails, &k->n_fails);
 	break_times(b, k->denies, &k->n_denies);
-	break_times(b, k->breaches, &k->n_breaches);
+	if (!b->v5)
+		break_times(b, k->breaches, &k->n_breaches);
 }

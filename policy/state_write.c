@@ -33,12 +33,12 @@
 static void write_head(struct bytes *b)
 {
 	const struct state *st = b->st;
-	char head[] = BYTES_HEAD;
+	char head[] = BYTES_HEAD, head5[] = BYTES_HEAD5;
 	uint64_t next_seq = st->next_seq, sessions = st->sessions.used - st->sessions.n_free, calls = st->calls.used - st->calls.n_free;
 	int64_t now = st->now;
 	bool shadow = st->shadow;
 
-	bytes_raw(b, head, sizeof(head) - 1);
+	bytes_raw(b, b->v5 ? head5 : head, sizeof(head) - 1);
 	row_head(b, &next_seq, &now, &shadow, &sessions, &calls);
 }
 
@@ -196,7 +196,8 @@ static void write_sessions(struct bytes *b)
 		struct tree_state tree = state_tree_of(b->st, &s);
 
 		row_session(b, &s, &last);
-		row_tree(b, &tree);
+		if (!b->v5)
+			row_tree(b, &tree);
 		write_ledgers(b, s.ledgers);
 		write_cards(b, &s);
 		write_guards(b, &s);
@@ -242,10 +243,10 @@ static void write_breakers(struct bytes *b)
 	}
 }
 
-int state_write(const struct state *st, state_sink *sink, void *arg, struct pawl_error *err)
+int state_write_form(const struct state *st, bool v5, state_sink *sink, void *arg, struct pawl_error *err)
 {
 	uint8_t buf[BYTES_OUT];
-	struct bytes b = { .st = st, .buf = buf, .size = sizeof(buf), .row = "", .err = err, .sink = sink, .arg = arg };
+	struct bytes b = { .st = st, .v5 = v5, .buf = buf, .size = sizeof(buf), .row = "", .err = err, .sink = sink, .arg = arg };
 
 	write_head(&b);
 	write_money(&b);
@@ -256,4 +257,9 @@ int state_write(const struct state *st, state_sink *sink, void *arg, struct pawl
 	write_breakers(&b);
 	bytes_flush(&b);
 	return b.r;
+}
+
+int state_write(const struct state *st, state_sink *sink, void *arg, struct pawl_error *err)
+{
+	return state_write_form(st, false, sink, arg, err);
 }

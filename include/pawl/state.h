@@ -24,6 +24,8 @@ int64_t state_now(const struct state *st);	 /* log time of the newest entry, 0 w
 enum policy_mode state_mode(const struct state *st);
 /* SHA-256 over the bytes that state_write() gives: equal for equal entries, on any machine. */
 void state_digest(const struct state *st, uint8_t out[static 32]);
+/* As the pawld before the watch took it; false: this state holds what that one could not say. */
+bool state_digest_v5(const struct state *st, uint8_t out[static 32]);
 
 /* All of it as bytes, and back (policy/state_write.c has the format). The sink gets at most 64 KiB at a time; what it or the source fails
  * with, a negative error, is handed on. The source gives at most max bytes, and none at the end. Bytes from outside are input: whatever

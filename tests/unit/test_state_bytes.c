@@ -3,6 +3,7 @@
 #include "tests/support/state_says.h"
 #include "tests/support/state_wear.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 
 /* ---- the same state ---- */
@@ -756,6 +757,20 @@ static void test_small(void **state)
 	state_free(f.st);
 }
 
+/* What the pawld before the watch signed for the same entries, so that its logs can be judged again. */
+static void test_form_before(void **state)
+{
+	static const char want[] = "694efae497f5946d05e94516e5c1637290b75273a467205fd3f95f6d7b2b2f0e";
+	struct broken k = broken_new();
+	uint8_t digest[32];
+	char hex[65];
+
+	(void)state;
+	assert_true(state_digest_v5(k.f.st, digest));
+	assert_string_equal(sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest)), want);
+	state_free(k.f.st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -766,6 +781,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_every_byte),
 		cmocka_unit_test(test_one_form_of_none),
+		cmocka_unit_test(test_form_before),
 		cmocka_unit_test(test_two_tokens),
 		cmocka_unit_test(test_random_bytes),
 		cmocka_unit_test(test_counts),

@@ -58,6 +58,31 @@ static void test_attach_refused(void **state)
 	bench_free(b);
 }
 
+/* An agent that asked for itself and is refused has the session that it had, and may ask once more. */
+static void test_own_attach_refused(void **state)
+{
+	struct watch_attached no = { .result = 1, .message = "cannot hold cpu" };
+	struct bench *b = bench_new();
+
+	(void)state;
+	ask_for(b, 0);
+	(void)settle_down(b);
+	no.request = b->s.attach.request;
+	no.session = b->w->session;
+	watched_attached(b->t, &no);
+	(void)settle_down(b);
+	assert_int_equal(b->s.refused, 1);
+	assert_int_equal(b->s.kills + b->s.forgets, 0);
+	assert_int_equal(state_session(b->w->m.state, b->w->session)->end, SESSION_LIVE);
+	ask_for(b, 0);
+	(void)settle_down(b);
+	watcher_says_yes(b);
+	(void)settle_down(b);
+	assert_int_equal(b->s.attached, 1);
+	assert_int_equal(state_tree(b->w->m.state, b->w->session).mode, TREE_LIVE);
+	bench_free(b);
+}
+
 static void test_watcher_silent(void **state)
 {
 	struct bench *b = bench_new();
@@ -385,6 +410,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attach),
 		cmocka_unit_test(test_attach_refused),
+		cmocka_unit_test(test_own_attach_refused),
 		cmocka_unit_test(test_watcher_silent),
 		cmocka_unit_test(test_full_and_gone),
 		cmocka_unit_test(test_attach_entry_fails),

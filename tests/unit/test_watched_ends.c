@@ -85,6 +85,45 @@ static void test_abort(void **state)
 	bench_free(b);
 }
 
+/* While the watcher was still at it: who asked hears, and what can be in no log any more is ended. */
+static void test_over_before_it_is_watched(void **state)
+{
+	static const struct {
+		uint32_t flags;
+		bool sent, yes; /* the watcher was told, and answered before the abort was durable */
+	} rows[] = { { ATTACH_RUN, true, false }, { ATTACH_RUN, true, true }, { ATTACH_RUN, false, false }, { 0, true, false }, { 0, true, true } };
+	struct watched_totals n;
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
+		struct bench *b = bench_new();
+
+		ask_for(b, rows[i].flags);
+		if (rows[i].sent)
+			(void)settle_down(b);
+		abort_session(b);
+		if (rows[i].yes)
+			watcher_says_yes(b);
+		run_until_owed_nothing(b->w);
+		(void)settle_down(b);
+		if (rows[i].sent && !rows[i].yes)
+			watcher_says_yes(b);
+		(void)later(b, SEC);
+		assert_int_equal(b->s.attached, 0);
+		assert_int_equal(b->s.refused, 1);
+		assert_int_equal(b->s.no, REASON_SESSION_ABORTED);
+		assert_int_equal(b->s.kills, rows[i].sent ? 1 : 0);
+		if (rows[i].sent) {
+			assert_int_equal(b->s.kill.why, WHY_ABORT);
+			say_ended(b, WHY_ABORT, 1);
+			(void)settle_down(b);
+		}
+		watched_count(b->t, &n);
+		assert_int_equal(n.asked + n.live + n.over, 0);
+		bench_free(b);
+	}
+}
+
 static void test_stale(void **state)
 {
 	static const uint32_t flags[] = { ATTACH_RUN, 0 };
@@ -240,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_end_waits_for_the_log),
 		cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_over_before_it_is_watched),
 		cmocka_unit_test(test_stale),
 		cmocka_unit_test(test_launcher_gone),
 		cmocka_unit_test(test_exited),
