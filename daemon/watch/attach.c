@@ -346,6 +346,7 @@ static int renew(struct trees *t, const struct watch_renew *a, const char *paths
 	struct tree *tr = trees_find(t, a->session);
 	struct guard_file files[DENY_MAX];
 	struct deny list;
+	bool fewer;
 	size_t n;
 	int r = 0;
 
@@ -356,6 +357,7 @@ static int renew(struct trees *t, const struct watch_renew *a, const char *paths
 	r = deny_init(&list, paths, bytes, a->n_deny, err);
 	if (r < 0)
 		return r;
+	fewer = deny_lacks(&list, &tr->deny);
 	deny_done(&tr->deny);
 	tr->deny = list;
 	tr->limits = tr->ended.last.limits = a->limits;
@@ -365,6 +367,8 @@ static int renew(struct trees *t, const struct watch_renew *a, const char *paths
 		n = deny_look(&tr->deny, files);
 		if (n)
 			r = guard_deny(t->guard, tr->session, files, n, err);
+		if (r == 0 && fewer)
+			r = guard_deny_only(t->guard, tr->session, files, n, err);
 		if (r == 0)
 			r = guard_tree_set(t->guard, tr->session, &tr->limits, tr->flags, err);
 	}

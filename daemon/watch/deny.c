@@ -49,6 +49,22 @@ void deny_done(struct deny *d)
 	*d = (struct deny){ .paths = NULL };
 }
 
+static bool deny_has(const struct deny *d, const char *path)
+{
+	for (size_t at = 0; at < d->bytes; at += strlen(d->paths + at) + 1)
+		if (strcmp(d->paths + at, path) == 0)
+			return true;
+	return false;
+}
+
+bool deny_lacks(const struct deny *d, const struct deny *was)
+{
+	for (size_t at = 0; at < was->bytes; at += strlen(was->paths + at) + 1)
+		if (!deny_has(d, was->paths + at))
+			return true;
+	return false;
+}
+
 static struct guard_file file_of(const struct stat *st)
 {
 	return (struct guard_file){ .dev = (uint64_t)major(st->st_dev) << 20 | minor(st->st_dev), .ino = st->st_ino };

@@ -17,6 +17,7 @@ PAWL_MUST_USE int deny_check(const char *paths, size_t bytes, size_t n, struct p
 /* Takes a copy of checked paths. */
 PAWL_MUST_USE int deny_init(struct deny *d, const char *paths, size_t bytes, size_t n, struct pawl_error *err);
 void deny_done(struct deny *d); /* accepts a zeroed one */
+bool deny_lacks(const struct deny *d, const struct deny *was); /* a path of was */
 /* Looks at every path, and at the dynamic loaders when there is any. In ret those that are new since the last look, at most DENY_MAX. */
 size_t deny_look(struct deny *d, struct guard_file ret[static DENY_MAX]);
 /* A program on the list that is a script: the kernel runs its interpreter, and cannot be told this one apart. NULL: none. */

@@ -41,6 +41,8 @@ struct guard_file {
 };
 /* Adds to what is denied to the tree; rows that are there stay. */
 PAWL_MUST_USE int guard_deny(struct guard *g, uint64_t session, const struct guard_file *files, size_t n, struct pawl_error *err);
+/* Whatever is denied to it and is none of these is so no more. */
+PAWL_MUST_USE int guard_deny_only(struct guard *g, uint64_t session, const struct guard_file *files, size_t n, struct pawl_error *err);
 
 /* Everything that process starts from here on is the tree's. */
 PAWL_MUST_USE int guard_tag(struct guard *g, int pidfd, uint64_t session, struct pawl_error *err);

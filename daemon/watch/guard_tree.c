@@ -188,6 +188,37 @@ int guard_deny(struct guard *g, uint64_t session, const struct guard_file *files
 	return r;
 }
 
+static int keep_denied(struct guard *g, const struct watch_deny_key *key, const struct guard_file *files, size_t n, struct pawl_error *err)
+{
+	struct watch_deny row = { .always = 0 };
+	bool named = key->applet[0] != '\0', keep = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (files[i].dev != key->dev || files[i].ino != key->ino)
+			continue;
+		keep = keep || !named || strncmp(files[i].applet, key->applet, sizeof(key->applet)) == 0;
+		row.always |= files[i].applet[0] == '\0';
+		row.applets |= files[i].applet[0] != '\0';
+	}
+	if (!keep)
+		(void)bpf_map_delete_elem(g->map[MAP_DENIED], key);
+	return keep && !named ? put_denied(g, key, &row, err) : 0;
+}
+
+int guard_deny_only(struct guard *g, uint64_t session, const struct guard_file *files, size_t n, struct pawl_error *err)
+{
+	struct watch_deny_key key, next;
+	int more = bpf_map_get_next_key(g->map[MAP_DENIED], NULL, &next), r = 0;
+
+	while (more == 0 && r == 0) { /* as in drop_denied() */
+		key = next;
+		more = bpf_map_get_next_key(g->map[MAP_DENIED], &key, &next);
+		if (key.tree == session)
+			r = keep_denied(g, &key, files, n, err);
+	}
+	return r;
+}
+
 static void nobody(void *arg, const struct watch_listed *row)
 {
 	(void)arg;

@@ -62,7 +62,7 @@ bool pins_remove(struct pins *p)
 {
 	bool gone = !p->dir[0] || rmdir(p->dir) == 0 || errno == ENOENT;
 
-	if (p->mount[0])
+	if (gone && p->mount[0]) /* what is still pinned, by another version too, goes on holding */
 		gone = umount2(p->mount, 0) == 0 && rmdir(p->mount) == 0;
 	*p = (struct pins){ .dir = "" };
 	return gone;

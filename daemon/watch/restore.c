@@ -239,6 +239,8 @@ static void take_up(struct trees *t, uint64_t session)
 	if (known)
 		take_saved(&s, tr);
 	take_kernels(t, tr);
+	if (!known && !tr->guarded)
+		tr->start_boot_ns = trees_boot_ns(); /* when it began nobody knows: time is counted from here */
 	if (!tr->over)
 		find_cgroup(t, known ? &s : NULL, tr);
 	if (!known && !tr->guarded && !tr->cg.id) { /* a file that says nothing, about nothing that the kernel holds */

@@ -129,21 +129,25 @@ static void plain(char *text) /* undoes the octal escapes of mountinfo */
 	*out = '\0';
 }
 
+static bool take_word(char **save, char *ret, size_t room)
+{
+	const char *word = strtok_r(NULL, " ", save);
+	size_t n = word ? strlen(word) : 0;
+
+	if (!word || n >= room)
+		return false;
+	memcpy(ret, word, n + 1);
+	return true;
+}
+
 /* A line is "id parent dev root point ..."; one that does not fit is none of ours. */
 static bool take_line(char *line, struct mounted *ret)
 {
-	char *save = NULL, *word = strtok_r(line, " ", &save);
-	struct {
-		char *to;
-		size_t room;
-	} fields[] = { { NULL, 0 }, { NULL, 0 }, { ret->dev, sizeof(ret->dev) }, { ret->root, PATH_MAX }, { ret->point, PATH_MAX } };
+	char *save = NULL;
 
-	for (size_t i = 0; i < PAWL_LEN(fields); i++, word = strtok_r(NULL, " ", &save)) {
-		if (!word || (fields[i].to && strlen(word) >= fields[i].room))
-			return false;
-		if (fields[i].to)
-			memcpy(fields[i].to, word, strlen(word) + 1);
-	}
+	if (!strtok_r(line, " ", &save) || !strtok_r(NULL, " ", &save) || !take_word(&save, ret->dev, sizeof(ret->dev)) ||
+	    !take_word(&save, ret->root, sizeof(ret->root)) || !take_word(&save, ret->point, sizeof(ret->point)))
+		return false;
 	plain(ret->root);
 	plain(ret->point);
 	return true;

@@ -103,6 +103,37 @@ def test_the_rest_dies_under_load(under):
     load.kill()
 
 
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_what_is_taken_off_the_list_runs(under, how):
+    """And what stays on it does not, nor what is new on it, in a tree that runs."""
+    w = under(processes=40)
+    p = w.shell()
+    tell_shell(p, "exec 2>/dev/null")  # a line of the shell's for each that is killed would fill the pipe
+    assert denied_dies(w, p)
+
+    def lists(*names):
+        text = policy(exec="log", processes=40, **({"deny_exec": [w.folder / n for n in names]} if names else {}))
+        if how == "reload":
+            w.write_policy(text)
+            w.process.send_signal(signal.SIGHUP)
+        else:
+            w.stop()
+            w.write_policy(text)
+            w.start()
+
+    shutil.copy(w.folder / "victim", w.folder / "other")
+    lists("victim", "other")
+    until("what is new on it is denied", lambda: ask(p, f"{w.folder}/other 3>/dev/null; echo $?") == "137", 10)
+    assert denied_dies(w, p)
+    lists("other")
+    until("what is not on it any more runs", lambda: ask(p, f"{w.folder}/victim 3>/dev/null; echo $?") == "7", 10)
+    assert ask(p, f"{w.folder}/other 3>/dev/null; echo $?") == "137"
+    lists()
+    until("nothing is denied", lambda: ask(p, f"{w.folder}/other 3>/dev/null; echo $?") == "7", 10)
+    tell_shell(p, "exit 3")
+    assert p.wait(20 * SLOW) == 3
+
+
 def test_while_the_rest_is_down(under):
     """Stopped, not dead, so that the time in between is long enough to look."""
     w = under(processes=40)

@@ -99,8 +99,12 @@ static void distrust_saved(struct world *w)
 	assert_int_equal(w->n_now, w->way == BY_DESCENT ? 0 : 1); /* there the file was all there is */
 	assert_int_not_equal(access(path, F_OK), 0);
 	if (w->way != BY_DESCENT) {
+		struct watch_ended e;
+
 		order_kill(w, 30, WHY_ABORT);
-		assert_int_equal(wait_for_end(w, 30).n_killed, 1);
+		e = wait_for_end(w, 30);
+		assert_int_equal(e.n_killed, 1);
+		assert_true(e.last.wall_ns < UINT64_C(60000000000)); /* since it was found: when it began, nobody knows */
 		forget(w, 30);
 	} else {
 		(void)kill(c.pid, SIGKILL);
