@@ -384,7 +384,6 @@ void redact_text(const struct redact_set *set, struct str text, bool cut, struct
 		char before = i ? text.p[i - 1] : ' ';
 		bool edge = !alnum(before) || (i > 1 && text.p[i - 2] == '\\' && (before == 'n' || before == 't' || before == 'r'));
 
-		next = i + 1;
 		program(&sc, i, !alnum(before));
 		if (text.p[i] == '-' && (blank(before) || quote(before)) && (next = option(&sc, i)) > i) {
 			word = next;
