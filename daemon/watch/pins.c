@@ -60,8 +60,13 @@ void pins_open(const char *instance, struct pins *ret)
 
 bool pins_remove(struct pins *p)
 {
-	bool gone = !p->dir[0] || rmdir(p->dir) == 0 || errno == ENOENT;
+	char layout[sizeof(p->dir) + 16];
+	bool gone;
 
+	(void)snprintf(layout, sizeof(layout), "%s/v%d", p->dir, WATCH_LAYOUT);
+	if (p->dir[0])
+		(void)rmdir(layout); /* a guard that could not load leaves it empty */
+	gone = !p->dir[0] || rmdir(p->dir) == 0 || errno == ENOENT;
 	if (gone && p->mount[0]) /* what is still pinned, by another version too, goes on holding */
 		gone = umount2(p->mount, 0) == 0 && rmdir(p->mount) == 0;
 	*p = (struct pins){ .dir = "" };

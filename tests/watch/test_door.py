@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -278,6 +279,7 @@ def test_a_number_that_is_anothers_by_now(kernel):
         with door(d) as c:
             c.run(child)
             pid, s = lent(d)
+            time.sleep(0.05)  # start times are told in hundredths of a second
             with s, subprocess.Popen([live.BUILD / "tests" / "kernel" / "reuse", str(pid), "60"], stdout=subprocess.PIPE, text=True) as stranger:
                 try:
                     assert stranger.stdout.readline() == "ready\n"
