@@ -78,6 +78,7 @@ struct watched_totals {
 	uint64_t refused;	    /* could not be watched */
 	uint64_t lost;		    /* events of trees that live */
 	uint64_t nonsense;	    /* messages of the watcher that could not be */
+	bool unnamed;		    /* there may be trees that the watcher has not named yet */
 };
 void watched_count(const struct watched *w, struct watched_totals *ret);
 #endif

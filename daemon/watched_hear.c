@@ -260,7 +260,7 @@ bool watched_look(const struct watched *w, uint64_t session, struct watched_view
 
 void watched_count(const struct watched *w, struct watched_totals *ret)
 {
-	*ret = (struct watched_totals){ .refused = w->refused, .nonsense = w->nonsense };
+	*ret = (struct watched_totals){ .refused = w->refused, .nonsense = w->nonsense, .unnamed = !w->named };
 	for (size_t i = 0; i < w->n; i++) {
 		const struct tree *t = w->tree[i];
 

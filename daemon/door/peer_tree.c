@@ -103,6 +103,16 @@ static uint64_t by_descent(const struct daemon *d, int64_t pid)
 	return pid > 0 ? PEER_UNKNOWN : 0;
 }
 
+static bool lives_in_log(const struct daemon *d)
+{
+	const struct session_state *s;
+
+	for (uint64_t after = 0; (s = state_session_after(d->m.state, after)); after = s->id)
+		if (state_tree(d->m.state, s->id).mode == TREE_LIVE)
+			return true;
+	return false;
+}
+
 uint64_t peer_tree(const struct daemon *d, const struct peer *who)
 {
 	struct watched_totals trees;
@@ -112,13 +122,18 @@ uint64_t peer_tree(const struct daemon *d, const struct peer *who)
 	size_t n;
 
 	watched_count(d->watched, &trees);
-	if (trees.live + trees.asked == 0)
+	if (trees.live + trees.asked == 0 && !trees.unnamed)
 		return 0;
 	n = look(who->pid, "cgroup", text, sizeof(text));
 	if (n == 0 || who->born == 0 || peer_born(who->pid) != who->born)
 		return PEER_UNKNOWN;
 	session = peer_tree_named((struct str){ text, n });
-	return session && watched_look(d->watched, session, &v) ? session : by_descent(d, who->pid);
+	if (session && watched_look(d->watched, session, &v))
+		return session;
+	/* a pawld that has just begun: the tree of that cgroup may be named in a moment, and one without a cgroup leaves no mark at all */
+	if (trees.unnamed && (session || lives_in_log(d)))
+		return PEER_UNKNOWN;
+	return by_descent(d, who->pid);
 }
 
 const char *peer_tree_refuses(const struct daemon *d, const struct peer *who)

@@ -251,6 +251,55 @@ def test_inside_a_tree_only_children(kernel, tmp_path):
         assert d.stop() == 0
 
 
+AGAIN = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import live
+tries = 0
+print("up", flush=True)
+while not live.pathlib.Path(sys.argv[3]).exists():
+    try:
+        with live.Stream(sys.argv[2]) as s:
+            got = s.ask({"v": 1, "op": "session.open", "agent": "local"})
+    except OSError:
+        continue
+    if "session" in got:
+        raise SystemExit("a session of its own: " + got["session"])
+    tries += got["error"]["code"] == "unauthenticated"
+raise SystemExit(0 if tries else "never answered")
+"""
+
+
+def test_a_tree_that_is_not_named_yet_opens_nothing(kernel, tmp_path):
+    """A judging process that has just begun has not heard of its trees: until the watcher has named them, a peer in a pawl cgroup is inside one."""
+    script, said, over = tmp_path / "again.py", tmp_path / "said", tmp_path / "over"
+    script.write_text(AGAIN)
+    with live.Live(policy("processes: 50")) as d:
+        d.start()
+        with Child(f"exec {sys.executable} {script} {live.ROOT}/tests/support {d.agent} {over} > {said} 2>&1") as child:
+            with door(d) as c:
+                got = c.run(child)
+                child.release()
+                live.until("it asks", lambda: said.exists() and said.read_text(), 20)
+                watcher, old = d.process.pid, d.rest_pid
+                os.kill(old, 9)
+                live.until("another judging process", lambda: [p for p in live.children(watcher) if p != old], 20)
+                os.kill(watcher, 19)  # it cannot name them now
+                try:
+                    d.wait_answers()
+                    assert d.status()["watch"]["trees"] == 0
+                    time.sleep(0.3)
+                finally:
+                    os.kill(watcher, 18)
+                live.until("its tree is known", lambda: d.status()["watch"]["trees"] == 1, 20)
+                with door(d) as back:
+                    back.ask({"v": 1, "op": "rejoin", "session": got["session"], "token": got["token"]})
+                    over.touch()
+                    assert os.waitstatus_to_exitcode(child.wait()) == 0, said.read_text()
+        d.rest_pid = d.status()["pid"]["rest"]
+        assert d.stop() == 0
+
+
 def lent(d: live.Live) -> tuple[int, live.Stream]:
     """A connection to the agents' door that was made by a process which has ended since, and that one's number."""
     s = live.Stream(d.agent)
