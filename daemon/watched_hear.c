@@ -46,7 +46,8 @@ static bool event_is_sane(const struct watch_event *ev)
 	bool because = ev->kind == WATCH_KILL || ev->kind == WATCH_BREACH;
 
 	return ev->kind > WATCH_NONE && ev->kind < WATCH_KIND_COUNT && ev->why < WHY_COUNT && (!because || ev->why != WHY_NONE) &&
-	       ev->path_len <= WATCH_PATH && ev->argv_len <= WATCH_ARGV && (ev->kind == WATCH_EMPTY || ev->pid != 0);
+	       ev->path_len <= WATCH_PATH && ev->argv_len <= WATCH_ARGV &&
+	       (ev->kind == WATCH_EMPTY || ev->kind == WATCH_BREACH || ev->pid != 0); /* after a restart nobody may know a tree's first process */
 }
 
 void watched_events(struct watched *w, const struct watch_event *ev, size_t n)

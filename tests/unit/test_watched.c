@@ -349,6 +349,8 @@ static void test_nonsense(void **state)
 	bad[4].kind = WATCH_KILL; /* without a why */
 	bad[5].pid = 0;
 	watched_events(b->t, bad, PAWL_LEN(bad));
+	watched_count(b->t, &t);
+	assert_int_equal(t.nonsense, 6);
 	watched_attached(b->t, &a);
 	memset(a.message, 'x', sizeof(a.message));
 	a.held = 0;
@@ -362,6 +364,25 @@ static void test_nonsense(void **state)
 	assert_int_equal(t.nonsense, 11);
 	assert_int_equal(t.live, 1);
 	assert_int_equal(said(b, "\"kind\":\"watch\"", text), 1);
+	bench_free(b);
+}
+
+/* After a restart nobody may know a tree's first process: what it broke is told all the same. */
+static void test_breach_by_nobody(void **state)
+{
+	struct bench *b = bench_new();
+	struct watch_event ev = { .kind = WATCH_BREACH, .why = WHY_WALL, .measured = 7, .limit = 5 };
+	struct watched_totals t;
+	char text[16384];
+
+	(void)state;
+	attach_tree(b, ATTACH_RUN);
+	ev.tree = b->w->session;
+	watched_events(b->t, &ev, 1);
+	(void)later(b, SEC);
+	watched_count(b->t, &t);
+	assert_int_equal(t.nonsense, 0);
+	assert_int_equal(said(b, "\"action\":\"breach\"", text), 1);
 	bench_free(b);
 }
 
@@ -420,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_breach),
 		cmocka_unit_test(test_lost_and_left),
 		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_breach_by_nobody),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_on_its_way),
 	};
