@@ -167,11 +167,13 @@ static bool writes_hold_policy(const struct watch_job *job)
 	const struct policy_files files = policy_files_system();
 	char folder[4096];
 
-	for (size_t i = 0; i < w->n_writes_under; i++)
-		if (w->writes_under[i].n && w->writes_under[i].p[0] != '/' &&
-		    (size_t)snprintf(folder, sizeof(folder), "%.*s/%.*s", STR_ARG(job->rq.open.root), STR_ARG(w->writes_under[i])) < sizeof(folder) &&
-		    files.holds(files.arg, folder, job->d->opt->policy, NULL) == 1)
+	for (size_t i = 0; i < w->n_writes_under; i++) {
+		if (!w->writes_under[i].n || w->writes_under[i].p[0] == '/')
+			continue;
+		if ((size_t)snprintf(folder, sizeof(folder), "%.*s/%.*s", STR_ARG(job->rq.open.root), STR_ARG(w->writes_under[i])) >= sizeof(folder) ||
+		    files.holds(files.arg, folder, job->d->opt->policy, NULL) == 1) /* what cannot be named whole cannot be looked at */
 			return true;
+	}
 	return false;
 }
 

@@ -444,7 +444,7 @@ static int in_other_places(void)
 {
 	static const char script[] = PY "want(os.listdir(d+'/whole/secret'),[])\nwant(no(open,d+'/whole/policy','r+'),errno.EACCES)\n"
 				       "want(os.listdir(d+'/part \\\\ of'),[])\nwant(sorted(os.listdir(d+'/whole'))==sorted(os.listdir(d)),True)\n";
-	char secret[128], policy[128], below[128], whole[128], part[128];
+	char secret[128], policy[128], below[128], file[160], whole[128], part[128];
 	struct launch_rules rules = { .head = { .n_hide = 2 }, .hide = { secret, policy } };
 	struct launch_said said = { .status = 0 };
 
@@ -455,10 +455,9 @@ static int in_other_places(void)
 	(void)snprintf(part, sizeof(part), "%s/part \\ of", folder);
 	if (mkdir(below, 0755) < 0 || mkdir(whole, 0755) < 0 || mkdir(part, 0755) < 0)
 		return 10;
-	(void)strcat(below, "/file");
-	if (close(open(below, O_WRONLY | O_CREAT, 0644)) < 0)
+	(void)snprintf(file, sizeof(file), "%s/file", below);
+	if (close(open(file, O_WRONLY | O_CREAT, 0644)) < 0)
 		return 11;
-	*strrchr(below, '/') = '\0';
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount(folder, whole, NULL, MS_BIND, NULL) < 0 ||
 	    mount(below, part, NULL, MS_BIND, NULL) < 0)
 		return 12;
