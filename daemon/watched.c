@@ -348,7 +348,6 @@ static bool end_orphans(struct watched *w)
 	return true;
 }
 
-
 static void run(struct watched *w, struct tree *t, int64_t now)
 {
 	if (t->orphan_at && now >= t->orphan_at) {
