@@ -106,6 +106,8 @@ static void finish(struct trees *t, struct tree *tr)
 	last->memory_peak = use.memory_peak > last->memory_peak ? use.memory_peak : last->memory_peak;
 	if (last->killed == WHY_NONE) /* nobody had to end it, and that is no matter of who looked first */
 		last->killed = WHY_ENDED;
+	if (tr->ended.n_killed < tr->lived)
+		tr->ended.n_killed = tr->lived;
 	tr->over = true;
 	tr->told = false;
 	tr->told_after = t->events_in;

@@ -239,6 +239,9 @@ bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t me
 
 	if (tr->ending || tr->over)
 		return false;
+	/* of those that the kernel ends as soon as the mark is there, none is in a list */
+	if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0)
+		tr->lived = g.live < MAX_MEMBERS ? (uint32_t)g.live : MAX_MEMBERS;
 	/* first, so that nothing is born between two rounds */
 	if (tr->guarded && guard_mark(t->guard, tr->session, why, measured, limit, &err) < 0)
 		oplog_error("cannot mark a tree", &err);

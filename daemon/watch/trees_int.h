@@ -28,6 +28,7 @@ struct tree {
 	bool ending, over;    /* being killed; nobody lives: `ended` waits for PEER_FORGET */
 	bool told;	      /* over, and this rest knows */
 	uint64_t told_after;  /* events that have to leave before it is told */
+	uint32_t lived;	      /* how many did when it was marked */
 	uint64_t counted_ns;  /* members started before this are in ended.n_killed */
 	uint64_t oom_kills;   /* before it was ours */
 	uint64_t lost;	      /* events that found no room on the way to the rest */

@@ -58,7 +58,7 @@ for user in '' '--user nobody'; do
 	pawl run --dir $D $user -- /pawl/execways memfd /pawl/victim 200 /tmp/w
 	pawl run --dir $D $user -- /pawl/escape double-fork marked 100
 	status=$? i=0
-	while n=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx marked); [ $n -gt 0 ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.1; done
+	while n=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -cx '[m]arked'); [ $n -gt 0 ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.1; done
 	echo "escape $status left $n"
 	pawl run --dir $D $user -- /pawl/bomb wide 400 60 /tmp/w/report; echo "bomb $?"
 	rm -f /tmp/w/*

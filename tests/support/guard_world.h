@@ -140,6 +140,25 @@ static inline struct guard_tree world_now(struct guard_world *w)
 	return now;
 }
 
+/* Until it sleeps: one that runs is seen by the sampler. */
+static inline void job_wait_asleep(pid_t pid)
+{
+	const struct timespec nap = { 0, 200000 };
+	char path[32], text[256] = "";
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (int i = 0; i < 100000 && !strstr(text, ") S "); i++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		assert_true(n > 0);
+		text[n] = '\0';
+		(void)close(fd);
+		(void)nanosleep(&nap, NULL);
+	}
+	assert_non_null(strstr(text, ") S "));
+}
+
 /* The child closes what is the test's and waits; it runs fn when job_go() lets it. */
 static inline void job_start(struct job *j, job_fn *fn, void *arg)
 {
@@ -169,6 +188,7 @@ static inline void job_start(struct job *j, job_fn *fn, void *arg)
 	j->ran = ran[0];
 	j->pidfd = (int)syscall(SYS_pidfd_open, j->pid, 0);
 	assert_true(j->pidfd >= 0);
+	job_wait_asleep(j->pid);
 }
 
 static inline void job_go(const struct job *j)
