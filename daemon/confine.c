@@ -217,6 +217,24 @@ static void seccomp(struct probe *p)
 #endif
 }
 
+bool confine_connect(void)
+{
+#ifdef OUR_ARCH
+	struct sock_filter f[] = { /* after the first filter, which ends what comes by another architecture */
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = PAWL_LEN(f), .filter = f };
+
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog) == 0;
+#else
+	errno = ENOSYS;
+	return false;
+#endif
+}
+
 int confine(const struct options *opt, struct probe ret[static CONFINE_PROBES], struct pawl_error *err)
 {
 	struct rlimit no_core = { 0, 0 };

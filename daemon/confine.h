@@ -14,5 +14,8 @@ enum { CONFINE_USER, CONFINE_CAPABILITIES, CONFINE_NO_NEW_PRIVS, CONFINE_LANDLOC
 /* Fails when --user cannot be done or privileges that should be gone are still there. A kernel without Landlock or seccomp is a probe
  * that says off, not a failure. */
 PAWL_MUST_USE int confine(const struct options *opt, struct probe ret[static CONFINE_PROBES], struct pawl_error *err);
+/* Later, when all sockets are there: no thread may connect to anything any more, so that every connection that this process can show the
+ * watcher is one that somebody made to it. false with errno: it still can. */
+bool confine_connect(void);
 const char *probe_state_name(enum probe_state s);
 #endif

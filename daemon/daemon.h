@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #define DAEMON_PROBES (CONFINE_PROBES + 4 + WP_COUNT)
-#define MAX_DESCRIPTORS 2400 /* all doors full (daemon/door/dispatch.c, attach.c), a pidfd for each tree that is asked for, and the files */
+#define MAX_DESCRIPTORS 4400 /* all doors full (daemon/door/dispatch.c, attach.c), two for each tree that is asked for, and the files */
 struct ipc;
 struct attach_door;
 struct daemon {

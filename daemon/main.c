@@ -35,6 +35,8 @@ static int serve(struct daemon *d, struct pawl_error *err)
 	}
 	/* only who holds the log and both sockets may say so: a second pawld that is refused leaves the first one's file alone */
 	r = safe_pid_file(d->opt->pid_file, d->watcher ? d->watcher : getpid(), err);
+	if (r == 0 && !confine_connect())
+		oplog(OPLOG_WARN, "the judging process can still connect to sockets: %s", strerror(errno));
 	if (r == 0)
 		r = link_ready(d, err);
 	if (r < 0) {

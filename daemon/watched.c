@@ -23,10 +23,18 @@ int watched_new(const struct watched_config *cfg, struct watched **ret, struct p
 	return 0;
 }
 
-static void tree_free(struct tree *t)
+static void hand_on(struct tree *t)
 {
 	if (t->pidfd >= 0)
 		(void)close(t->pidfd);
+	if (t->asker >= 0)
+		(void)close(t->asker);
+	t->pidfd = t->asker = -1;
+}
+
+static void tree_free(struct tree *t)
+{
+	hand_on(t);
 	events_free(t);
 	free(t);
 }
@@ -59,7 +67,7 @@ struct tree *tree_add(struct watched *w, uint64_t session)
 	t->done = told;
 	t->w = w;
 	t->session = session;
-	t->pidfd = -1;
+	t->pidfd = t->asker = -1;
 	w->tree[w->n++] = t;
 	return t;
 }
@@ -80,7 +88,7 @@ bool tree_lives(const struct tree *t)
 void tree_view(const struct tree *t, struct watched_view *ret)
 {
 	*ret = (struct watched_view){ .session = t->session, .live = tree_lives(t), .run = t->flags & ATTACH_RUN, .held = t->att.held,
-				       .first = t->att.pid, .launcher = t->peer_pid, .now = t->now };
+				       .first = t->att.pid, .launcher = t->launcher, .now = t->now };
 }
 
 bool tree_in_log(const struct watched *w, const struct tree *t, enum tree_mode mode)
@@ -114,7 +122,7 @@ static bool denied(const struct watched *w, struct buf *out)
 
 static int send_attach(struct watched *w, struct tree *t, struct pawl_error *err)
 {
-	struct watch_attach a = { .request = t->request, .session = t->session, .need = t->need, .peer_pid = t->peer_pid, .peer_uid = t->peer_uid,
+	struct watch_attach a = { .request = t->request, .session = t->session, .need = t->need,
 				  .n_deny = (uint32_t)w->cfg.m->policy->watch.n_deny_exec };
 	struct buf paths = BUF_MAX(MAX_DENIED);
 	int r;
@@ -127,7 +135,7 @@ static int send_attach(struct watched *w, struct tree *t, struct pawl_error *err
 		return pawl_fail(err, PAWL_E_LIMIT, "the names of watch.deny_exec are longer than %u bytes together, or memory ran out", MAX_DENIED);
 	}
 	a.deny_bytes = (uint32_t)paths.n;
-	r = w->cfg.channel.attach(w->cfg.channel.arg, &a, buf_str(&paths), t->pidfd, err);
+	r = w->cfg.channel.attach(w->cfg.channel.arg, &a, buf_str(&paths), (const int[]){ t->pidfd, t->asker }, err);
 	buf_done(&paths);
 	return r;
 }
@@ -178,8 +186,7 @@ static void ask(struct watched *w, struct tree *t, int64_t now)
 		tree_fail(t, REASON_WATCH_REQUIRED, err.msg);
 	} else if (r == 0 && !t->sent) {
 		t->sent = true;
-		(void)close(t->pidfd);
-		t->pidfd = -1;
+		hand_on(t);
 	}
 	if (t->step == STEP_ASKED && now >= t->deadline) {
 		t->kill_due = t->sent; /* should it attach after all */

@@ -1,13 +1,13 @@
 /* daemon/watched.h - the trees of watched processes as the rest knows them: which are asked for, run, or are over; starts of programs on their way
  * into entries; whom to tell. The deed is the watcher's, the entry the spine's, the launchers' connections the door's: this is what leads from
- * one to the other. Owns its rows and the pidfds that wait to be handed on. Borrows the spine. Must not touch sockets, files or SQL; never waits. */
+ * one to the other. Owns its rows and the descriptors that wait to be handed on. Borrows the spine. Must not touch sockets, files or SQL; never waits. */
 #ifndef PAWL_WATCHED_H
 #define PAWL_WATCHED_H
 #include "daemon/mediate.h"
 
 /* How it speaks to the watcher (daemon/watch/link.c). Never blocks: PAWL_E_FULL, and it is tried again; any other error: the watcher is gone. */
 struct watch_channel {
-	int (*attach)(void *arg, const struct watch_attach *a, struct str paths, int pidfd, struct pawl_error *err);
+	int (*attach)(void *arg, const struct watch_attach *a, struct str paths, const int fds[static 2], struct pawl_error *err);
 	int (*renew)(void *arg, const struct watch_renew *r, struct str paths, struct pawl_error *err);
 	int (*kill)(void *arg, const struct watch_kill *k, struct pawl_error *err);
 	int (*forget)(void *arg, uint64_t session, struct pawl_error *err);
@@ -43,8 +43,9 @@ void watched_free(struct watched *w); /* accepts NULL */
 struct watched_ask {
 	uint64_t session, owner;
 	int pidfd; /* of the first process; taken in any case */
+	int asker; /* the connection of who asks, for the watcher to ask the kernel about; taken in any case */
 	uint32_t flags, need; /* ATTACH_RUN or 0; HOLD_ bits that must be held */
-	uint32_t peer_pid, peer_uid;
+	uint32_t launcher; /* its pid, for people to read */
 };
 /* The session is in the log. news.attached() follows, unless this is negative: then *no says why, and nothing has changed. */
 PAWL_MUST_USE int watched_attach(struct watched *w, const struct watched_ask *ask, struct refusal *no);

@@ -161,19 +161,21 @@ void watched_lost(struct watched *w)
 
 int watched_attach(struct watched *w, const struct watched_ask *ask_for, struct refusal *no)
 {
-	struct tree *t = tree_find(w, ask_for->session) || w->gone ? NULL : tree_add(w, ask_for->session);
+	struct tree *t = tree_find(w, ask_for->session) || w->gone || ask_for->asker < 0 ? NULL : tree_add(w, ask_for->session);
 
 	if (!t) {
 		(void)close(ask_for->pidfd);
+		if (ask_for->asker >= 0)
+			(void)close(ask_for->asker);
 		w->refused++;
-		return refuse(no, REASON_WATCH_REQUIRED, "%s", w->gone ? "nothing watches here: there is no watcher" : "its processes are watched already, or too many are");
+		return refuse(no, REASON_WATCH_REQUIRED, "%s", w->gone ? "nothing watches here: there is no watcher" : ask_for->asker < 0 ? "pawld has no descriptor left" : "its processes are watched already, or too many are");
 	}
 	t->owner = ask_for->owner;
 	t->pidfd = ask_for->pidfd;
+	t->asker = ask_for->asker;
 	t->flags = ask_for->flags & ATTACH_RUN;
 	t->need = ask_for->need;
-	t->peer_pid = ask_for->peer_pid;
-	t->peer_uid = ask_for->peer_uid;
+	t->launcher = ask_for->launcher;
 	t->request = ++w->requests;
 	t->deadline = add_sat(clock_now(w->cfg.m->clock), ANSWER_NS);
 	w->more = true;
@@ -237,7 +239,7 @@ enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t ow
 	if (!t || t->step == STEP_FAILED || t->step == STEP_FAILED_TOLD)
 		return REASON_SESSION_CLOSED;
 	t->owner = owner;
-	t->peer_pid = launcher;
+	t->launcher = launcher;
 	t->orphan_at = 0;
 	return REASON_OK;
 }
@@ -267,7 +269,7 @@ void watched_count(const struct watched *w, struct watched_totals *ret)
 
 		ret->live += tree_lives(t) && !t->end_seen;
 		ret->asked += t->step == STEP_ASKED;
-		ret->over += !tree_lives(t) && t->step != STEP_ASKED;
+		ret->over += t->step != STEP_ASKED && (!tree_lives(t) || t->end_seen);
 		ret->lost += t->now.lost;
 	}
 }

@@ -41,8 +41,8 @@ struct tree {
 	struct watched *w;
 	uint64_t session, owner, request;
 	enum tree_step step;
-	int pidfd; /* -1: handed on */
-	uint32_t flags, need, peer_pid, peer_uid;
+	int pidfd, asker; /* -1: handed on */
+	uint32_t flags, need, launcher;
 	bool sent, end_seen, kill_due, renew_due;
 	enum watch_why kill_why, killed_by; /* killed_by: what we have asked for */
 	int64_t deadline;   /* asked: of the answer */

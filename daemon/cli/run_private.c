@@ -20,6 +20,9 @@
 #define ORPHAN_MS 10000 /* pawld gives a launcher that is gone 5 s to come back (docs/watch.md) */
 #define STOP_MS 30000
 #define POLICY_MAX (1u << 20)
+#define KEEP_FIRST_MS 100
+#define KEEP_LAST_MS 2000
+#define KEEP_TRIES 20
 #define OUTPUT "pawld.out"
 
 /* ---- the folder ---- */
@@ -123,31 +126,52 @@ static void exec_pawld(const char *dir)
 	_exit(127);
 }
 
-/* In the keeper's place: until pawld ends. */
-static _Noreturn void keep(const char *dir, int line)
+/* true: our side wants it to end, by a word, or by the end of a `pawl run` that was killed. */
+static bool keep_one(const char *dir, int line, int *ret)
 {
 	pid_t pid = fork();
-	int fd, st = 0;
 	struct pollfd p[2] = { { -1, POLLIN, 0 }, { line, POLLIN, 0 } };
+	bool asked;
 	char word = 0;
 
 	if (pid == 0)
 		exec_pawld(dir);
-	fd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-	if (fd < 0)
+	p[0].fd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p[0].fd < 0)
 		_exit(LAUNCH_FAILED);
-	p[0].fd = fd;
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
-	if (!p[0].revents) { /* our side: a word, or the end of a `pawl run` that was killed */
+	asked = !p[0].revents;
+	if (asked) {
 		if (read(line, &word, 1) != 1)
 			(void)poll(p, 1, ORPHAN_MS);
 		(void)kill(pid, SIGTERM);
 		if (poll(p, 1, STOP_MS) <= 0)
 			(void)kill(pid, SIGKILL);
 	}
-	while (waitpid(pid, &st, 0) < 0 && errno == EINTR)
+	while (waitpid(pid, ret, 0) < 0 && errno == EINTR)
 		;
+	(void)close(p[0].fd);
+	return asked;
+}
+
+/* In the keeper's place: until pawld is to end, or cannot go on. One that was killed is started again, and again while what it left is still
+ * about: its judging process may hold the lock for a moment. */
+static _Noreturn void keep(const char *dir, int line)
+{
+	struct pollfd p = { line, POLLIN, 0 };
+	int st = 0;
+	char word;
+
+	for (int tries = 0, pause = KEEP_FIRST_MS; !keep_one(dir, line, &st);) {
+		if (WIFSIGNALED(st))
+			tries = KEEP_TRIES;
+		else if (tries-- <= 0)
+			break;
+		if (poll(&p, 1, pause) > 0 && read(line, &word, 1) == 1)
+			break; /* what hung up without a word has left a tree, perhaps, which somebody has to end */
+		pause = pause * 2 < KEEP_LAST_MS ? pause * 2 : KEEP_LAST_MS;
+	}
 	_exit(WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st));
 }
 

@@ -204,6 +204,17 @@ static struct watch_conn *slot(struct attach_door *door)
 	return oldest;
 }
 
+static void turn_away(int fd, const char *why)
+{
+	struct buf out = BUF_MAX(WATCH_MAX_PACKET);
+
+	reply_error(OP_NONE, REASON_UNAVAILABLE, NULL, why, 0, &out);
+	if (buf_ok(&out))
+		(void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	buf_done(&out);
+	(void)close(fd);
+}
+
 static void take_conns(struct attach_door *door)
 {
 	struct epoll_event quiet = { .events = 0, .data.u32 = LISTENER };
@@ -219,13 +230,17 @@ static void take_conns(struct attach_door *door)
 			door->deaf = epoll_ctl(door->epoll, EPOLL_CTL_MOD, door->listener, &quiet) == 0;
 		if (fd < 0)
 			return;
-		c = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.pid > 0 ? slot(door) : NULL;
-		ev = (struct epoll_event){ .events = EPOLLIN, .data.u32 = c ? (uint32_t)(c - door->conn) : 0 };
-		if (!c || epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
-			(void)close(fd);
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0 || who.pid <= 0) {
+			turn_away(fd, "whoever connects from outside of pawld's pid namespace cannot be told from others, so nothing of it can be watched");
 			continue;
 		}
-		*c = (struct watch_conn){ .fd = fd, .id = ++door->ids, .pid = (uint32_t)who.pid, .uid = who.uid,
+		c = slot(door);
+		ev = (struct epoll_event){ .events = EPOLLIN, .data.u32 = c ? (uint32_t)(c - door->conn) : 0 };
+		if (!c || epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
+			turn_away(fd, "as many watched commands run as pawld has connections for");
+			continue;
+		}
+		*c = (struct watch_conn){ .fd = fd, .id = ++door->ids, .pid = (uint32_t)who.pid,
 					    .born = peer_born(who.pid) };
 	}
 }

@@ -5,7 +5,7 @@
 #include "daemon/door/reply_watch.h"
 #include "daemon/door/wire.h"
 
-#define WATCH_MAX_CONNS 256
+#define WATCH_MAX_CONNS (PAWL_MAX_TREES + 64) /* a launcher each, and those that look */
 #define WATCH_MAX_PACKET (64u << 10)
 #define WATCH_MAX_HIDE 10
 
@@ -23,7 +23,7 @@ struct watch_job { /* a run or attach on its way to an answer */
 struct watch_conn {
 	int fd; /* -1: free */
 	uint64_t id;
-	uint32_t pid, uid; /* SO_PEERCRED */
+	uint32_t pid;	   /* SO_PEERCRED */
 	uint64_t born;	   /* of that process, looked at when it connected */
 	bool owns;	   /* a tree hangs on it */
 	struct watch_job *job;

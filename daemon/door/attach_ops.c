@@ -7,6 +7,7 @@
 #include "daemon/base/oplog.h"
 #include "daemon/door/peer_tree.h"
 
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,12 @@ static void run_text(const struct watch_job *job, uint32_t held, const char *mes
 	buf_done(&paths);
 }
 
+/* The connection itself, for the watcher to ask the kernel who it is. -1: no descriptor is left. */
+static int lend(const struct watch_conn *c)
+{
+	return fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+}
+
 /* ---- run ---- */
 
 /* Nobody has its token: it ends, or goes stale when even that cannot be written. */
@@ -148,9 +155,9 @@ static void opened(void *cookie, const struct answer *ans)
 		return;
 	}
 	ask.need = job->rq.allow_degraded ? 0 : needs(d) & ~(uint32_t)HOLD_WRITES;
-	ask.peer_pid = c->pid;
-	ask.peer_uid = c->uid;
+	ask.launcher = c->pid;
 	ask.pidfd = job->pidfd;
+	ask.asker = lend(c);
 	job->pidfd = -1;
 	if (watched_attach(d->watched, &ask, &no) == 0) {
 		c->owns = true;
@@ -259,7 +266,7 @@ static bool is_inside(const struct watch_job *job, const struct watch_conn *c, s
 static bool handle_attach(struct watch_job *job, struct watch_conn *c, struct buf *out)
 {
 	const struct session_state *who = who_asks(job, out);
-	struct watched_ask ask = { .owner = c->id, .need = needs(job->d), .peer_pid = c->pid, .peer_uid = c->uid };
+	struct watched_ask ask = { .owner = c->id, .need = needs(job->d), .launcher = c->pid };
 	uint64_t inside = peer_tree(job->d, &(struct peer){ c->pid, c->born });
 	struct refusal no;
 
@@ -282,6 +289,7 @@ static bool handle_attach(struct watch_job *job, struct watch_conn *c, struct bu
 	}
 	job->session = ask.session = who->id;
 	ask.pidfd = job->pidfd;
+	ask.asker = lend(c);
 	job->pidfd = -1;
 	if (watched_attach(job->d->watched, &ask, &no) < 0) {
 		reply_error(OP_ATTACH, no.code, NULL, no.err.msg, 0, out);

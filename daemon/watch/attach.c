@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define SCAN_ROUNDS 64
@@ -92,24 +93,67 @@ static int write_limits(const struct trees *t, const struct tree *tr, struct paw
 
 /* ---- whose process ---- */
 
-static int check_process(struct trees *t, const struct watch_attach *a, int pidfd, struct tree *tr, struct pawl_error *err)
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since 6.5 */
+#endif
+
+/* Whom the kernel names as the other end of a connection. One that has ended is nobody: its number may be somebody else's by now. */
+static bool who_asks(int asker, struct ucred *ret)
 {
+	int type = 0, pidfd = -1;
+	socklen_t n_type = sizeof(type), n_ret = sizeof(*ret), n_pidfd = sizeof(pidfd);
+	uint32_t pid;
+	bool there;
+
+	if (asker < 0 || getsockopt(asker, SOL_SOCKET, SO_TYPE, &type, &n_type) < 0 || type != SOCK_SEQPACKET ||
+	    getsockopt(asker, SOL_SOCKET, SO_PEERCRED, ret, &n_ret) < 0 || ret->pid <= 0)
+		return false;
+	if (getsockopt(asker, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n_pidfd) < 0)
+		return errno == ENOPROTOOPT; /* an older kernel: the number is all it tells. Else it has ended */
+	there = proc_of_pidfd(pidfd, &pid) && pid == (uint32_t)ret->pid;
+	(void)close(pidfd);
+	return there;
+}
+
+/* In a tree already? The tag says so; without it the cgroup, or what was seen. */
+static bool is_watched(const struct trees *t, uint32_t pid, int pidfd)
+{
+	if (t->guard)
+		return guard_tag_of(t->guard, pidfd) != 0;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct tree *o = t->tree[i];
+
+		if (o->over)
+			continue;
+		if (o->first.pid == pid || (o->cg.id ? cgroup_has(&o->cg, pid) : tree_knows(o, pid)))
+			return true;
+	}
+	return false;
+}
+
+static int check_process(struct trees *t, const struct watch_attach *a, const int fd[static PEER_FDS], struct tree *tr, struct pawl_error *err)
+{
+	struct ucred who = { .pid = 0 };
+	int pidfd = fd[0];
 	struct proc_stat first, peer;
-	uint32_t pid, uid, again;
+	uint32_t pid, uid, again, asker;
 
 	if (pidfd < 0 || !proc_of_pidfd(pidfd, &pid))
 		return bad(err, EINVAL, "no pidfd of a living process came along");
-	if (!proc_stat(pid, &first) || !proc_real_uid(pid, &uid) || !proc_stat(a->peer_pid, &peer))
-		return bad(err, ESRCH, "process %u, or %u that asked, is gone", pid, a->peer_pid);
+	if (!who_asks(fd[1], &who))
+		return bad(err, EINVAL, "no connection of somebody that lives came along");
+	asker = (uint32_t)who.pid;
+	if (!proc_stat(pid, &first) || !proc_real_uid(pid, &uid) || !proc_stat(asker, &peer))
+		return bad(err, ESRCH, "process %u, or %u that asked, is gone", pid, asker);
 	if (first.state == 'Z' || first.state == 'X')
 		return bad(err, ESRCH, "process %u has ended", pid);
 	if (pid == 1 || proc_is_below((uint32_t)getpid(), pid) || proc_is_below(pid, (uint32_t)getpid()))
 		return bad(err, EPERM, "process %u is pawld's own, or above it", pid);
-	if (!proc_is_below(pid, a->peer_pid))
-		return bad(err, EPERM, "process %u does not descend from %u that asked", pid, a->peer_pid);
-	if (a->peer_uid != 0 && uid != a->peer_uid)
-		return bad(err, EPERM, "process %u is of uid %u, and uid %u asked", pid, uid, a->peer_uid);
-	if (t->guard && guard_tag_of(t->guard, pidfd) != 0)
+	if (!proc_is_below(pid, asker))
+		return bad(err, EPERM, "process %u does not descend from %u that asked", pid, asker);
+	if (who.uid != 0 && uid != who.uid)
+		return bad(err, EPERM, "process %u is of uid %u, and uid %u asked", pid, uid, who.uid);
+	if (is_watched(t, pid, pidfd))
 		return bad(err, EBUSY, "process %u is watched already", pid);
 	if (!proc_of_pidfd(pidfd, &again) || again != pid) /* it lived while all this was read, so it was about this process */
 		return bad(err, ESRCH, "process %u has ended", pid);
@@ -199,7 +243,7 @@ static int check_attach(const struct trees *t, const struct watch_attach *a, con
 {
 	uint32_t missing = a->need & ~holds(t, a->flags);
 
-	if (a->session == 0 || (a->flags & ~FLAGS_ALL) || (a->need & ~HOLD_ALL) || a->peer_pid == 0 || a->peer_pid > INT32_MAX || a->deny_bytes != bytes)
+	if (a->session == 0 || (a->flags & ~FLAGS_ALL) || (a->need & ~HOLD_ALL) || a->deny_bytes != bytes)
 		return bad(err, EINVAL, "the request to attach is malformed");
 	if (deny_check(paths, bytes, a->n_deny, err) < 0) {
 		err->os_errno = EINVAL;
@@ -283,14 +327,15 @@ static struct tree *new_tree(const struct watch_attach *a, int pidfd, uint64_t n
 	return tr;
 }
 
-static int attach(struct trees *t, const struct watch_attach *a, const char *paths, size_t bytes, int pidfd, uint64_t now, struct pawl_error *err)
+static int attach(struct trees *t, const struct watch_attach *a, const char *paths, size_t bytes, const int fd[static PEER_FDS], uint64_t now, struct pawl_error *err)
 {
+	int pidfd = fd[0];
 	struct epoll_event first = { .events = EPOLLIN, .data.fd = pidfd };
 	struct tree *tr = new_tree(a, pidfd, now);
 	int r = tr ? check_attach(t, a, paths, bytes, err) : bad(err, ENOMEM, "out of memory");
 
 	if (r == 0)
-		r = check_process(t, a, pidfd, tr, err);
+		r = check_process(t, a, fd, tr, err);
 	if (r == 0)
 		r = deny_init(&tr->deny, paths, bytes, a->n_deny, err);
 	if (r == 0 && epoll_ctl(t->epoll, EPOLL_CTL_ADD, pidfd, &first) < 0)
@@ -317,7 +362,7 @@ static int attach(struct trees *t, const struct watch_attach *a, const char *pat
 	return 0;
 }
 
-void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uint64_t now)
+void trees_attach(struct trees *t, const void *payload, size_t n, const int fd[static PEER_FDS], uint64_t now)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	struct watch_attach a;
@@ -325,13 +370,13 @@ void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uin
 
 	if (n < sizeof(a)) { /* without a number there is nobody to answer */
 		trees_malformed(t, "a request to attach", n);
-		if (pidfd >= 0)
-			(void)close(pidfd);
+		if (fd[0] >= 0)
+			(void)close(fd[0]);
 		return;
 	}
 	memcpy(&a, payload, sizeof(a));
 	t->answer = (struct watch_attached){ .request = a.request, .session = a.session };
-	r = attach(t, &a, (const char *)payload + sizeof(a), n - sizeof(a), pidfd, now, &err);
+	r = attach(t, &a, (const char *)payload + sizeof(a), n - sizeof(a), fd, now, &err);
 	if (r < 0) {
 		t->answer.result = err.os_errno > 0 ? err.os_errno : r == PAWL_E_NOMEM ? ENOMEM : r == PAWL_E_FULL ? ENOSPC : r == PAWL_E_BUSY ? EBUSY : EINVAL;
 		(void)snprintf(t->answer.message, sizeof(t->answer.message), "%.150s", err.msg);

@@ -20,7 +20,7 @@ int link_ready(struct daemon *d, struct pawl_error *err)
 	return peer_send(d->peer, PEER_READY, NULL, 0, err);
 }
 
-static int send_with(void *arg, enum peer_kind kind, const void *head, size_t n, struct str paths, int pass, struct pawl_error *err)
+static int send_with(void *arg, enum peer_kind kind, const void *head, size_t n, struct str paths, const int *pass, struct pawl_error *err)
 {
 	const struct daemon *d = arg;
 	const struct peer_part part[2] = { { head, n }, { paths.p, paths.n } };
@@ -30,24 +30,25 @@ static int send_with(void *arg, enum peer_kind kind, const void *head, size_t n,
 	return peer_send_parts(d->peer, kind, part, pass, err);
 }
 
-static int send_attach(void *arg, const struct watch_attach *a, struct str paths, int pidfd, struct pawl_error *err)
+static int send_attach(void *arg, const struct watch_attach *a, struct str paths, const int fds[static 2], struct pawl_error *err)
 {
-	return send_with(arg, PEER_ATTACH, a, sizeof(*a), paths, pidfd, err);
+	_Static_assert(PEER_FDS == 2, "the pidfd and the connection");
+	return send_with(arg, PEER_ATTACH, a, sizeof(*a), paths, fds, err);
 }
 
 static int send_renew(void *arg, const struct watch_renew *r, struct str paths, struct pawl_error *err)
 {
-	return send_with(arg, PEER_RENEW, r, sizeof(*r), paths, -1, err);
+	return send_with(arg, PEER_RENEW, r, sizeof(*r), paths, NULL, err);
 }
 
 static int send_kill(void *arg, const struct watch_kill *k, struct pawl_error *err)
 {
-	return send_with(arg, PEER_KILL, k, sizeof(*k), STR_NONE, -1, err);
+	return send_with(arg, PEER_KILL, k, sizeof(*k), STR_NONE, NULL, err);
 }
 
 static int send_forget(void *arg, uint64_t session, struct pawl_error *err)
 {
-	return send_with(arg, PEER_FORGET, &session, sizeof(session), STR_NONE, -1, err);
+	return send_with(arg, PEER_FORGET, &session, sizeof(session), STR_NONE, NULL, err);
 }
 
 struct watch_channel link_channel(struct daemon *d)

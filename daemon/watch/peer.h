@@ -8,7 +8,7 @@
 enum peer_kind {
 	/* rest -> watcher */
 	PEER_READY = 1, /* doors are open; the watcher answers with all trees that it has */
-	PEER_ATTACH,	/* struct watch_attach, paths; one descriptor: the pidfd */
+	PEER_ATTACH,	/* struct watch_attach, paths; two descriptors: the pidfd, and the connection of who asks */
 	PEER_RENEW,	/* struct watch_renew, paths */
 	PEER_KILL,	/* struct watch_kill */
 	PEER_FORGET,	/* uint64_t session: its end is in the log */
@@ -27,15 +27,17 @@ struct peer_header {
 _Static_assert(sizeof(struct peer_header) == 16, "both processes read this layout");
 
 PAWL_MUST_USE int peer_send(int fd, enum peer_kind kind, const void *payload, size_t n, struct pawl_error *err);
-/* The same in two parts, and with a descriptor (-1: none), which stays the caller's. PAWL_E_FULL: a socket that does not block has no room. */
+/* The same in two parts, and with descriptors (NULL: none; -1: that one is not there), which stay the caller's. PAWL_E_FULL: a socket that does
+ * not block has no room. */
+#define PEER_FDS 2
 struct peer_part {
 	const void *p;
 	size_t n;
 };
-PAWL_MUST_USE int peer_send_parts(int fd, enum peer_kind kind, const struct peer_part part[static 2], int pass, struct pawl_error *err);
+PAWL_MUST_USE int peer_send_parts(int fd, enum peer_kind kind, const struct peer_part part[static 2], const int *pass, struct pawl_error *err);
 /* 1: a message, payload copied (at most size); 0: the other end is gone; negative: not a message, or PAWL_E_FULL when a socket that does not
- * block has none. A descriptor that came along is closed. */
+ * block has none. Descriptors that came along are closed. */
 PAWL_MUST_USE int peer_recv(int fd, enum peer_kind *ret_kind, void *payload, size_t size, size_t *ret_n, struct pawl_error *err);
-/* The same, with the one descriptor that came along, the caller's from then on, or -1. */
-PAWL_MUST_USE int peer_recv_fd(int fd, enum peer_kind *ret_kind, void *payload, size_t size, size_t *ret_n, int *ret_fd, struct pawl_error *err);
+/* The same, with the descriptors that came along, the caller's from then on; -1 where none did. */
+PAWL_MUST_USE int peer_recv_fds(int fd, enum peer_kind *ret_kind, void *payload, size_t size, size_t *ret_n, int ret_fd[static PEER_FDS], struct pawl_error *err);
 #endif

@@ -17,7 +17,7 @@
 
 /* ---- by descent ---- */
 
-static bool is_known(const struct tree *tr, uint32_t pid)
+bool tree_knows(const struct tree *tr, uint32_t pid)
 {
 	for (size_t i = 0; i < tr->n_known; i++)
 		if (tr->known[i].pid == pid)
@@ -63,7 +63,7 @@ static void look_around(struct trees *t, struct tree *tr)
 	for (size_t i = 0; i < n && tr->n_known < MAX_PLAIN; i++) {
 		struct proc_stat s;
 
-		if (t->pid[i] == tr->peer.pid || is_known(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
+		if (t->pid[i] == tr->peer.pid || tree_knows(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
 			continue;
 		if (s.state != 'Z' && s.state != 'X' && s.id.start >= tr->first.start)
 			tr->known[tr->n_known++] = s.id;

@@ -302,11 +302,13 @@ static void take_ready(struct trees *t)
 	t->now_next = 0;
 }
 
-void trees_take(struct trees *t, enum peer_kind kind, const void *payload, size_t n, int fd, uint64_t now)
+void trees_take(struct trees *t, enum peer_kind kind, const void *payload, size_t n, const int fd[static PEER_FDS], uint64_t now)
 {
+	int pidfd = fd[0];
+
 	if (kind == PEER_ATTACH) {
 		trees_attach(t, payload, n, fd, now);
-		fd = -1;
+		pidfd = -1;
 	} else if (kind == PEER_RENEW) {
 		trees_renew(t, payload, n);
 	} else if (kind == PEER_KILL) {
@@ -318,7 +320,9 @@ void trees_take(struct trees *t, enum peer_kind kind, const void *payload, size_
 	} else { /* what only the watcher says */
 		trees_malformed(t, "what is not its to send", n);
 	}
-	if (fd >= 0)
-		(void)close(fd);
+	if (pidfd >= 0)
+		(void)close(pidfd);
+	if (fd[1] >= 0)
+		(void)close(fd[1]);
 	tell_all(t);
 }

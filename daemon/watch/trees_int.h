@@ -72,7 +72,7 @@ void tree_let_go(const struct trees *t, struct tree *tr); /* of its pidfd */
 void trees_malformed(struct trees *t, const char *what, size_t n);
 
 /* attach.c */
-void trees_attach(struct trees *t, const void *payload, size_t n, int pidfd, uint64_t now);
+void trees_attach(struct trees *t, const void *payload, size_t n, const int fd[static PEER_FDS], uint64_t now); /* takes the pidfd alone */
 void trees_renew(struct trees *t, const void *payload, size_t n);
 
 /* look.c: once a tick; second: the work of once a second too. */
@@ -83,6 +83,7 @@ void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now);
 size_t sweep_list(struct trees *t, struct tree *tr);
 /* true: somebody may live still. Cheaper than a list. */
 bool sweep_lives(struct trees *t, struct tree *tr);
+bool tree_knows(const struct tree *tr, uint32_t pid); /* by descent: seen at the last look */
 /* SIGKILL to a member that was listed, if it is that one still. false: it is not, and nobody was killed. */
 bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_member *m);
 /* Begins the end, and goes on until nobody lives or for a bounded number of rounds; trees_tick() calls sweep_on() for what is left.

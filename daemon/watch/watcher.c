@@ -91,10 +91,10 @@ static void hear_rest(struct watcher *w)
 	int r = 1;
 
 	for (int i = 0; i < HEAR_MOST && r > 0 && trees_can_take(w->trees); i++) {
-		int fd = -1;
+		int fd[PEER_FDS];
 		size_t n;
 
-		r = peer_recv_fd(w->peer, &kind, w->in, sizeof(w->in), &n, &fd, &err);
+		r = peer_recv_fds(w->peer, &kind, w->in, sizeof(w->in), &n, fd, &err);
 		if (r <= 0)
 			break;
 		if (kind == PEER_READY) {

@@ -45,13 +45,13 @@ const char *watch_hold_name(uint32_t one_bit);	 /* the policy's key: "deny_exec"
 #define ATTACH_RUN 1u	   /* by `pawl run`: the tree ends with its first process, and may be killed when its session ends */
 #define ATTACH_LOG_ONLY 2u /* shadow mode */
 #define ATTACH_EVENTS 4u   /* exec: log or required */
-struct watch_attach { /* with the pidfd of the tree's first process; then n_deny paths, each with its NUL */
+struct watch_attach { /* with the pidfd of the tree's first process, and the connection of who asks: whom the kernel names there must be the process,
+		       * its parent or an ancestor, and of the same uid, or uid 0; then n_deny paths, each with its NUL */
 	uint64_t request;  /* comes back in the answer */
 	uint64_t session;
 	struct watch_limits limits;
 	uint32_t flags;
 	uint32_t need;	   /* HOLD_ bits: where one cannot be held the watcher refuses, attaches nothing and says which */
-	uint32_t peer_pid, peer_uid; /* who asked, by SO_PEERCRED: must be the process, its parent or an ancestor; and the same uid, or uid 0 */
 	uint32_t n_deny, deny_bytes;
 };
 struct watch_renew { /* after a reload: new limits and list for a tree that lives; then the paths as above. Counters go on. */

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -163,3 +164,34 @@ def test_probe_as_a_plain_user(monkeypatch: pytest.MonkeyPatch) -> None:
         program.unlink()
     assert table["tracing"] == "off" and table["pins"] == "off"
     assert table["tier"] in "CD"
+
+
+@root
+def test_no_thread_of_the_judging_process_can_connect() -> None:
+    """Else it could show the watcher a connection that it made itself, to some daemon above those that it wants to have ended."""
+    def filters(path: pathlib.Path) -> int:
+        return int(next(x.split()[1] for x in path.read_text().splitlines() if x.startswith("Seccomp_filters:")))
+
+    with Live() as d:
+        d.start()
+        base = filters(pathlib.Path(f"/proc/{d.watcher_pid}/status"))
+        threads = list(pathlib.Path(f"/proc/{d.rest_pid}/task").iterdir())
+        assert len(threads) > 1 and {filters(x / "status") for x in threads} == {base + 2}
+
+
+@root
+def test_whoever_cannot_be_named_is_told_so() -> None:
+    """A client from outside of pawld's pid namespace has no number there."""
+    with Live() as d:
+        p = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", PAWLD, "--dir", d.dir], stderr=subprocess.PIPE, text=True)
+        try:
+            door = str(d.dir / "run" / "watch.sock")
+            until("the door is there", lambda: os.path.exists(door) or p.poll() is not None)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as c:
+                until("it is heard", lambda: c.connect_ex(door) == 0)
+                c.settimeout(10)
+                got = json.loads(c.recv(65536))
+            assert got["error"]["code"] == "unavailable" and "pid namespace" in got["error"]["message"], got
+        finally:
+            p.kill()
+            p.communicate()

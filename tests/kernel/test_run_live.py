@@ -135,6 +135,45 @@ def test_a_killed_launcher_ends_the_tree(watched, home):
     assert own.end()["why"] == "launcher"
 
 
+def watcher_of(own):
+    return int(next(own.folder.glob("**/pawld.pid")).read_text())
+
+
+def is_back(own, before):
+    try:
+        return watcher_of(own) != before and live.alive(watcher_of(own))
+    except (StopIteration, ValueError):
+        return False
+
+
+def test_its_pawld_is_started_again(watched, home):
+    """Killed, twice: the tree goes on, and its end is in the log that goes on."""
+    own = Own(home)
+    p = own.start("sh", "-c", "echo on; while [ ! -e go ]; do sleep 0.1; done; exit 3")
+    assert p.stdout.readline() == "on\n"
+    for _ in range(2):
+        watcher = watcher_of(own)
+        os.kill(watcher, signal.SIGKILL)
+        live.until("there is another pawld", lambda: is_back(own, watcher), 30)
+    (home / "go").touch()
+    said = p.communicate(timeout=60 * live.SLOW)
+    assert p.returncode == 3, said
+    assert own.end()["why"] == "ended" and sum(e["kind"] == "start" for e in own.log()) == 3
+
+
+def test_launcher_and_pawld_killed_together(watched, home):
+    """Nobody is there to be served, but a tree that has to end."""
+    own = Own(home)
+    p = own.start("sh", "-c", "setsid sleep 1000 & echo $!; echo $$; wait")
+    pids = [int(p.stdout.readline()) for _ in range(2)]
+    os.kill(watcher_of(own), signal.SIGKILL)
+    p.kill()
+    p.communicate()
+    live.until("the tree has ended", lambda: not any(live.alive(x) for x in pids), 30)
+    live.until("its pawld has ended", lambda: entries(own.folder)[-1]["kind"] == "stop", 60)
+    assert own.end()["why"] == "launcher"
+
+
 @pytest.mark.parametrize("options", [(), ("--user", "nobody")])
 def test_session_in_python(watched, home, options):
     own = Own(home)

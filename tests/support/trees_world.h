@@ -28,6 +28,7 @@ struct world {
 	uid_t uid;
 	pid_t watcher;
 	int sock;
+	int asker; /* the connection that comes with what asks for a tree */
 	struct watch_probes *probes; /* shared with the watcher */
 	struct watch_event event[4096];
 	size_t n_events;
@@ -55,14 +56,14 @@ static void watcher_main(const struct world *w, int sock)
 		struct pollfd fds[2] = { { trees_can_take(t) ? sock : -1, POLLIN, 0 }, { trees_fd(t), POLLIN, 0 } };
 		enum peer_kind kind;
 		size_t n;
-		int r = 1, fd = -1;
+		int r = 1, fd[PEER_FDS];
 
 		if (poll(fds, 2, trees_wait_ms(t)) < 0)
 			_exit(92);
 		spins = fds[1].revents ? spins + 1 : 0;
 		if (spins > 20000) /* something urgent that never goes away would take a processor for ever */
 			_exit(95);
-		while (trees_can_take(t) && (r = peer_recv_fd(sock, &kind, in, sizeof(in), &n, &fd, &err)) > 0)
+		while (trees_can_take(t) && (r = peer_recv_fds(sock, &kind, in, sizeof(in), &n, fd, &err)) > 0)
 			trees_take(t, kind, in, n, fd, trees_boot_ns());
 		open = r > 0 || (r < 0 && err.code == PAWL_E_FULL);
 		trees_tick(t, trees_boot_ns());
@@ -186,6 +187,16 @@ static void say_ready(struct world *w)
 	(void)wait_for(w, PEER_ALL);
 }
 
+/* A connection whose other end the kernel says is this process, as who it is now. */
+static int asker_here(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	(void)close(pair[1]);
+	return pair[0];
+}
+
 /* false: this machine has not what this way needs. */
 static bool open_world(struct world *w, enum way way, uid_t uid)
 {
@@ -198,6 +209,7 @@ static bool open_world(struct world *w, enum way way, uid_t uid)
 	w->probes = mmap(NULL, sizeof(*w->probes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(w->probes != MAP_FAILED);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+	w->asker = asker_here();
 	start_watcher(w);
 	say_ready(w);
 	if ((way == BY_TAG && w->probes->row[WP_TRACING].state == WATCH_OFF) || (way != BY_DESCENT && w->probes->row[WP_CGROUP].state == WATCH_OFF))
@@ -210,6 +222,7 @@ static void close_world(struct world *w)
 	char cmd[128];
 	int status;
 
+	(void)close(w->asker);
 	(void)close(w->sock);
 	assert_int_equal(waitpid(w->watcher, &status, 0), w->watcher);
 	assert_int_equal(status, 0);
@@ -309,10 +322,9 @@ static void child_done(struct child *c)
 
 /* ---- requests ---- */
 
-static struct watch_attach attach_of(const struct world *w, uint64_t session)
+static struct watch_attach attach_of(uint64_t session)
 {
-	return (struct watch_attach){ .request = session * 10, .session = session, .flags = ATTACH_RUN | ATTACH_EVENTS, .peer_pid = (uint32_t)getpid(),
-				      .peer_uid = w->uid };
+	return (struct watch_attach){ .request = session * 10, .session = session, .flags = ATTACH_RUN | ATTACH_EVENTS };
 }
 
 static struct watch_attached ask_parts(struct world *w, const struct watch_attach *a, size_t head, const char *paths, size_t bytes, int fd)
@@ -321,7 +333,7 @@ static struct watch_attached ask_parts(struct world *w, const struct watch_attac
 	struct watch_attached got;
 	struct pawl_error err;
 
-	if (peer_send_parts(w->sock, PEER_ATTACH, part, fd, &err) < 0)
+	if (peer_send_parts(w->sock, PEER_ATTACH, part, (const int[]){ fd, w->asker }, &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(wait_for(w, PEER_ATTACHED), sizeof(got));
 	memcpy(&got, w->buf, sizeof(got));

@@ -37,14 +37,14 @@ static inline int blocked(const struct script *s, struct pawl_error *err)
 	return s->full ? pawl_fail(err, PAWL_E_FULL, "full") : 0;
 }
 
-static inline int fake_attach(void *arg, const struct watch_attach *a, struct str paths, int pidfd, struct pawl_error *err)
+static inline int fake_attach(void *arg, const struct watch_attach *a, struct str paths, const int fds[static 2], struct pawl_error *err)
 {
 	struct script *s = arg;
 	int r = blocked(s, err);
 
 	if (r < 0)
 		return r;
-	assert_true(pidfd >= 0 && paths.n <= sizeof(s->paths) && paths.n == a->deny_bytes);
+	assert_true(fds[0] >= 0 && fds[1] >= 0 && fds[0] != fds[1] && paths.n <= sizeof(s->paths) && paths.n == a->deny_bytes);
 	s->attaches++;
 	s->attach = *a;
 	memcpy(s->paths, paths.p ? paths.p : "", paths.n);
@@ -201,7 +201,7 @@ static inline void log_back(struct bench *b)
 static inline void ask_for(struct bench *b, uint32_t flags)
 {
 	struct watched_ask a = { .session = b->w->session, .owner = 7, .pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC), .flags = flags, .need = HOLD_CPU,
-				 .peer_pid = 12, .peer_uid = 34 };
+				 .asker = open("/dev/null", O_RDONLY | O_CLOEXEC), .launcher = 12 };
 	struct refusal no;
 
 	assert_int_equal(watched_attach(b->t, &a, &no), 0);

@@ -49,26 +49,34 @@ static void test_descriptor(void **state)
 {
 	const struct ends *e = *state;
 	const struct peer_part part[2] = { { "head", 4 }, { "tail!", 5 } };
-	int null = open("/dev/null", O_RDONLY), got = -7;
+	int null = open("/dev/null", O_RDONLY), zero = open("/dev/zero", O_RDONLY), got[PEER_FDS] = { -7, -7 };
+	const int pass[PEER_FDS] = { null, zero };
 	struct stat want, have;
 	enum peer_kind kind;
 	char text[16];
 	size_t n;
 
-	assert_int_equal(peer_send_parts(e->a, PEER_ATTACH, part, null, NULL), 0);
-	assert_int_equal(peer_recv_fd(e->b, &kind, text, sizeof(text), &n, &got, NULL), 1);
+	assert_int_equal(peer_send_parts(e->a, PEER_ATTACH, part, pass, NULL), 0);
+	assert_int_equal(peer_recv_fds(e->b, &kind, text, sizeof(text), &n, got, NULL), 1);
 	assert_int_equal(kind, PEER_ATTACH);
 	assert_int_equal(n, 9);
 	assert_memory_equal(text, "headtail!", 9);
-	assert_true(got >= 0 && got != null);
-	assert_int_equal(fcntl(got, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC); /* nothing that is started has it */
-	assert_int_equal(fstat(null, &want), 0);
-	assert_int_equal(fstat(got, &have), 0);
-	assert_true(want.st_ino == have.st_ino && want.st_dev == have.st_dev);
-	(void)close(got);
+	for (size_t i = 0; i < PEER_FDS; i++) {
+		assert_true(got[i] >= 0 && got[i] != pass[i]);
+		assert_int_equal(fcntl(got[i], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC); /* nothing that is started has it */
+		assert_int_equal(fstat(pass[i], &want), 0);
+		assert_int_equal(fstat(got[i], &have), 0);
+		assert_true(want.st_ino == have.st_ino && want.st_dev == have.st_dev);
+		(void)close(got[i]);
+	}
+	assert_int_equal(peer_send_parts(e->a, PEER_KILL, part, (const int[]){ zero, -1 }, NULL), 0); /* one alone */
+	assert_int_equal(peer_recv_fds(e->b, &kind, text, sizeof(text), &n, got, NULL), 1);
+	assert_true(got[0] >= 0 && got[1] == -1);
+	(void)close(got[0]);
 	assert_int_equal(peer_send(e->a, PEER_READY, NULL, 0, NULL), 0); /* none came along */
-	assert_int_equal(peer_recv_fd(e->b, &kind, text, sizeof(text), &n, &got, NULL), 1);
-	assert_int_equal(got, -1);
+	assert_int_equal(peer_recv_fds(e->b, &kind, text, sizeof(text), &n, got, NULL), 1);
+	assert_true(got[0] == -1 && got[1] == -1);
+	(void)close(zero);
 	(void)close(null);
 }
 
@@ -82,7 +90,7 @@ static void test_unasked(void **state)
 	enum peer_kind kind;
 	char text[16];
 
-	assert_int_equal(peer_send_parts(e->a, PEER_KILL, part, null, NULL), 0);
+	assert_int_equal(peer_send_parts(e->a, PEER_KILL, part, (const int[]){ null, null }, NULL), 0);
 	assert_int_equal(peer_recv(e->b, &kind, text, sizeof(text), &n, NULL), 1);
 	assert_int_equal(open_fds(), before);
 	(void)close(null);
@@ -127,7 +135,8 @@ static void test_not_a_message(void **state)
 		{ "not zero", { PEER_MAGIC, PEER_KILL, 4, 9 }, 16, 4, 1 },
 		{ "half a header", { PEER_MAGIC, PEER_KILL, 0, 0 }, 8, 0, 1 },
 		{ "longer than there is room for", { PEER_MAGIC, PEER_KILL, 40, 0 }, 16, 40, 1 },
-		{ "two descriptors", { PEER_MAGIC, PEER_KILL, 4, 0 }, 16, 4, 2 },
+		{ "two descriptors, and other magic", { 1, PEER_KILL, 4, 0 }, 16, 4, 2 },
+		{ "three descriptors", { PEER_MAGIC, PEER_KILL, 4, 0 }, 16, 4, 3 },
 		{ "four descriptors", { PEER_MAGIC, PEER_KILL, 4, 0 }, 16, 4, 4 },
 	};
 	static const char body[40];
@@ -138,13 +147,13 @@ static void test_not_a_message(void **state)
 		enum peer_kind kind = PEER_ALL;
 		struct pawl_error err;
 		char text[16];
-		int got = -7, r;
+		int got[PEER_FDS] = { -7, -7 }, r;
 
 		send_raw(e->a, &cases[i].h, cases[i].head, body, cases[i].body, fds, cases[i].n_fds);
-		r = peer_recv_fd(e->b, &kind, text, sizeof(text), &n, &got, &err);
+		r = peer_recv_fds(e->b, &kind, text, sizeof(text), &n, got, &err);
 		if (r != PAWL_E_MALFORMED)
 			fail_msg("%s: %d", cases[i].what, r);
-		assert_true(kind == PEER_ALL && n == 77 && got == -7);
+		assert_true(kind == PEER_ALL && n == 77 && got[0] == -7 && got[1] == -7);
 		if (open_fds() != before)
 			fail_msg("%s: a descriptor stays open", cases[i].what);
 	}
@@ -156,12 +165,12 @@ static void test_empty_with_descriptor(void **state)
 {
 	static const struct peer_header h;
 	const struct ends *e = *state;
-	int null = open("/dev/null", O_RDONLY), got = -7;
+	int null = open("/dev/null", O_RDONLY), got[PEER_FDS] = { -7, -7 };
 	size_t before = open_fds(), n;
 	enum peer_kind kind;
 
 	send_raw(e->a, &h, 0, "", 0, &null, 1);
-	assert_int_equal(peer_recv_fd(e->b, &kind, NULL, 0, &n, &got, NULL), 0);
+	assert_int_equal(peer_recv_fds(e->b, &kind, NULL, 0, &n, got, NULL), 0);
 	assert_int_equal(open_fds(), before);
 	(void)close(null);
 }

@@ -9,7 +9,7 @@
 static struct watch_ended run_into(struct world *w, struct watch_limits limits, body *run, void *arg)
 {
 	struct child c = child_new(w, run, arg);
-	struct watch_attach a = attach_of(w, 6);
+	struct watch_attach a = attach_of(6);
 	struct watch_ended e;
 
 	a.limits = limits;
@@ -110,7 +110,7 @@ static void test_bomb(void **state)
 static void only_tell(struct world *w)
 {
 	struct child c = child_new(w, burn, NULL);
-	struct watch_attach a = attach_of(w, 9);
+	struct watch_attach a = attach_of(9);
 	size_t breaches = 0;
 
 	a.flags |= ATTACH_LOG_ONLY;
@@ -154,7 +154,7 @@ static void only_tell_of_memory(struct world *w)
 {
 	size_t n = 96 * MIB;
 	struct child c = child_new(w, read_and_eat, &n);
-	struct watch_attach a = attach_of(w, 16);
+	struct watch_attach a = attach_of(16);
 
 	if (w->probes->row[WP_MEMORY].state == WATCH_OFF) {
 		skip_aloud("a memory controller");
@@ -194,7 +194,7 @@ static void renew_limits(struct world *w)
 	struct watch_renew r = { .session = 14, .limits = { .wall_ns = 1 }, .flags = ATTACH_EVENTS };
 	struct watch_ended e;
 
-	attach_ok(w, attach_of(w, 14), &c);
+	attach_ok(w, attach_of(14), &c);
 	let_go(&c);
 	tell(w, PEER_RENEW, &r, sizeof(r));
 	e = wait_for_end(w, 14);

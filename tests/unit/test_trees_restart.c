@@ -7,12 +7,12 @@
 static void find_again(struct world *w)
 {
 	struct child c = child_new(w, sleep_on, NULL), gone = child_new(w, leave_a_child, NULL), timed = child_new(w, sleep_on, NULL);
-	struct watch_attach a = attach_of(w, 22);
+	struct watch_attach a = attach_of(22);
 	struct watch_ended e;
 	size_t found = 0;
 
-	attach_ok(w, attach_of(w, 20), &c);
-	attach_ok(w, attach_of(w, 21), &gone);
+	attach_ok(w, attach_of(20), &c);
+	attach_ok(w, attach_of(21), &gone);
 	a.limits.wall_ns = UINT64_C(3) * NS_PER_SEC;
 	attach_ok(w, a, &timed);
 	(void)kill(w->watcher, SIGSTOP);
@@ -51,7 +51,7 @@ static void find_by_descent(struct world *w)
 {
 	struct child c = child_new(w, wrapper, NULL);
 
-	attach_ok(w, attach_of(w, 23), &c);
+	attach_ok(w, attach_of(23), &c);
 	let_go(&c);
 	wait_for_processes(w, 2);
 	replace_watcher(w);
@@ -84,7 +84,7 @@ static void distrust_saved(struct world *w)
 	char path[160];
 	int fd;
 
-	attach_ok(w, attach_of(w, 30), &c);
+	attach_ok(w, attach_of(30), &c);
 	(void)snprintf(path, sizeof(path), "%s/s_30", w->saved);
 	fd = open(path, O_WRONLY);
 	assert_true(fd >= 0);
@@ -157,7 +157,7 @@ static void copy_program(const char *to)
 /* A program that was replaced, as an upgrade does, is denied again. */
 static void deny_upgraded(struct world *w)
 {
-	struct watch_attach a = attach_of(w, 40);
+	struct watch_attach a = attach_of(40);
 	struct programs p;
 	struct child c;
 	char paths[256];

@@ -15,7 +15,6 @@ static void test_attach(void **state)
 	assert_int_equal(b->s.attach.session, b->w->session);
 	assert_int_equal(b->s.attach.flags, ATTACH_RUN | ATTACH_EVENTS);
 	assert_int_equal(b->s.attach.need, HOLD_CPU);
-	assert_int_equal(b->s.attach.peer_pid, 12);
 	assert_int_equal(b->s.attach.limits.processes, 50);
 	assert_int_equal(b->s.paths_n, 20);
 	assert_memory_equal(b->s.paths, "/bin/nc\0/usr/bin/id", 20);
