@@ -455,7 +455,7 @@ def test_descriptors(shared):
             assert error(c.ask({"v": 1, "op": "rejoin", **WHO}, child.pidfd)) == ("malformed", None)
             assert error(c.ask(RUN, child.pidfd, child.pidfd)) == ("malformed", None)
             assert error(c.ask({**RUN, "agent": "other"}, child.pidfd))[0] == "watch_required"
-        assert held() == before
+        assert held() <= before  # fewer: a connection of the test before was still about
 
 
 def test_empty_packets_leave_no_descriptor(shared):
