@@ -82,9 +82,12 @@ static int send_packet(struct run *r, const struct buf *body, int pass, struct p
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &pass, sizeof(int));
 	}
-	while (sendmsg(r->door, &msg, MSG_NOSIGNAL) < 0)
+	while (sendmsg(r->door, &msg, MSG_NOSIGNAL) < 0) {
+		if (errno == EPIPE || errno == ECONNRESET)
+			return 0; /* closed: what it said before that, or the end, is heard next */
 		if (errno != EINTR)
-			return pawl_fail_errno(err, "pawld closed the watch door");
+			return pawl_fail_errno(err, "the watch door");
+	}
 	return 0;
 }
 
@@ -156,13 +159,14 @@ int run_door_hear(struct run *r, struct json **ret, struct pawl_error *err)
 {
 	PAWL_CLEANUP(buf_done) struct buf b = BUF_MAX(RUN_MAX_PACKET + 1);
 	char *room = buf_room(&b, RUN_MAX_PACKET);
+	int reset = 0;
 	ssize_t n;
 
 	if (!room)
 		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	do
 		n = recv(r->door, room, RUN_MAX_PACKET, MSG_TRUNC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++))); /* it closed with our word unread; its own is still there */
 	if (n < 0)
 		return pawl_fail_errno(err, "the watch door");
 	if (n == 0)

@@ -162,6 +162,16 @@ def test_refused_or_unreadable_nothing_runs(door, where, answer, said):
         os.kill(door.pids[0], 0)  # the held child is gone too
 
 
+@pytest.mark.parametrize("after", [0.0, 0.5])  # seconds: before the launcher has asked, and when its question lies there unread
+def test_turned_away_at_the_door(door, where, after):
+    door.turn_away = b'{"v":1,"op":null,"error":{"code":"unavailable","field":null,"message":"as many as there is room for"}}'
+    door.turn_away_after = after
+    for _ in range(5):
+        done = run(door, "touch", str(where / "ran"))
+        assert done.returncode == 125 and "as many as there is room for [unavailable]" in done.stderr, done
+    assert not (where / "ran").exists()
+
+
 def test_what_is_not_held_is_said(door):
     door.watch = {"state": "partial", "missing": ["fork_rate", "cpu"], "message": "no\x1b BPF"}
     done = run(door, "true")

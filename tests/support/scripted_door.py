@@ -26,6 +26,8 @@ class WatchDoor:
         self.watch: dict[str, Any] = {"state": "on", "tier": "B", "held": [], "missing": [], "message": ""}
         self.end: dict[str, Any] = {"why": "ended", "measured": 0, "limit": 0, "killed": 0}
         self.script: dict[str, Any] = {}  # op -> the answer: an object, bytes, Hangup, or a function of the request
+        self.turn_away: bytes | None = None  # said to whoever connects, who is heard no word of, and closed
+        self.turn_away_after = 0.0
         self.requests: list[dict[str, Any]] = []
         self.pids: list[int] = []  # of the held children
         self.conns: list[socket.socket] = []
@@ -96,6 +98,11 @@ class WatchDoor:
                 c, _ = listener.accept()
             except OSError:
                 return
+            if self.turn_away is not None:
+                time.sleep(self.turn_away_after)
+                c.send(self.turn_away)
+                c.close()
+                continue
             with self.lock:
                 self.conns.append(c)
             threading.Thread(target=self._serve, args=(c,), daemon=True).start()
