@@ -145,7 +145,7 @@ static int check_process(struct trees *t, const struct watch_attach *a, const in
 	asker = (uint32_t)who.pid;
 	if (!proc_stat(pid, &first) || !proc_real_uid(pid, &uid) || !proc_stat(asker, &peer))
 		return bad(err, ESRCH, "process %u, or %u that asked, is gone", pid, asker);
-	if (first.state == 'Z' || first.state == 'X')
+	if (first.dead)
 		return bad(err, ESRCH, "process %u has ended", pid);
 	if (pid == 1 || proc_is_below((uint32_t)getpid(), pid) || proc_is_below(pid, (uint32_t)getpid()))
 		return bad(err, EPERM, "process %u is pawld's own, or above it", pid);

@@ -27,12 +27,13 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 	uint64_t field[23] = { 0 };
 	struct proc_stat s = { .ppid = 0 };
 	size_t n;
+	char state;
 
 	if (!open || !p || p < open || p[1] != ' ' || !p[2])
 		return false;
 	n = (size_t)(p - open - 1);
 	memcpy(s.comm, open + 1, n < sizeof(s.comm) - 1 ? n : sizeof(s.comm) - 1);
-	s.state = p[2];
+	state = p[2];
 	p += 3;
 	for (int i = 4; i <= 22; i++) {
 		if (*p++ != ' ')
@@ -49,6 +50,7 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 		return false;
 	s.id.pid = (uint32_t)field[1];
 	s.ppid = (uint32_t)field[4];
+	s.dead = state == 'X' || (state == 'Z' && field[20] <= 1);
 	s.cpu_ns = proc_ticks_ns(field[14] + field[15]);
 	s.dead_ns = proc_ticks_ns(field[16] + field[17]);
 	s.id.start = field[22];

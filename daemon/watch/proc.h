@@ -11,7 +11,8 @@ struct proc_id {
 struct proc_stat {
 	struct proc_id id;
 	uint32_t ppid;
-	char state, comm[17];
+	char comm[17];
+	bool dead; /* a zombie, or less. A first thread that has ended is told as a zombie while others of the process live: that is not dead */
 	uint64_t cpu_ns;  /* its own */
 	uint64_t dead_ns; /* of children that it has waited for */
 };

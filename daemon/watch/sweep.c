@@ -33,7 +33,7 @@ static void forget_dead(struct tree *tr)
 	for (size_t i = 0; i < tr->n_known; i++) {
 		struct proc_stat s;
 
-		if (proc_stat(tr->known[i].pid, &s) && s.id.start == tr->known[i].start && s.state != 'Z' && s.state != 'X')
+		if (proc_stat(tr->known[i].pid, &s) && s.id.start == tr->known[i].start && !s.dead)
 			tr->known[kept++] = tr->known[i];
 	}
 	tr->n_known = kept;
@@ -65,7 +65,7 @@ static void look_around(struct trees *t, struct tree *tr)
 
 		if (t->pid[i] == tr->peer.pid || tree_knows(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
 			continue;
-		if (s.state != 'Z' && s.state != 'X' && s.id.start >= tr->first.start)
+		if (!s.dead && s.id.start >= tr->first.start)
 			tr->known[tr->n_known++] = s.id;
 	}
 }
@@ -87,7 +87,7 @@ static size_t list_pids(struct trees *t, const uint32_t *pids, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct proc_stat s;
 
-		if (proc_stat(pids[i], &s) && s.state != 'Z' && s.state != 'X')
+		if (proc_stat(pids[i], &s) && !s.dead)
 			t->member[have++] = member_of(&s);
 	}
 	return have;

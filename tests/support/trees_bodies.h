@@ -3,6 +3,8 @@
 #define TEST_TREES_BODIES_H
 #include "tests/support/trees_world.h"
 
+#include <pthread.h>
+
 #define MIB (UINT64_C(1) << 20)
 #define NOBODY 65534
 
@@ -51,6 +53,21 @@ static inline void daemonize(void *arg)
 	}
 	(void)waitpid(pid, NULL, 0);
 	sleep_on(NULL);
+}
+
+static inline void *thread_sleeps(void *arg)
+{
+	sleep_on(arg);
+	return NULL;
+}
+
+/* /proc tells it as a zombie, and it lives. */
+static inline void first_thread_ends(void *arg)
+{
+	pthread_t th;
+
+	if (pthread_create(&th, NULL, thread_sleeps, arg) == 0)
+		(void)syscall(SYS_exit, 0);
 }
 
 static inline void leave_a_child(void *arg)

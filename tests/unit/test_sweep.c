@@ -138,15 +138,18 @@ static void test_stat(void **state)
 		bool good;
 		uint32_t pid, ppid;
 		uint64_t start;
+		bool dead;
 	} cases[] = {
-		{ "plain", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9", true, 7, 3, 4242 },
-		{ "a name that looks like the rest", "7 (a) S 1 1) R 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9", true, 7, 3, 4242 },
-		{ "an empty name", "7 () S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 -5 1 0 4242 9", true, 7, 3, 4242 },
-		{ "cut before the start time", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0", false, 0, 0, 0 },
-		{ "no name", "7 S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
-		{ "a number that is none", "7 (sh) S x 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
-		{ "pid 0", "0 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0 },
-		{ "nothing", "", false, 0, 0, 0 },
+		{ "plain", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9", true, 7, 3, 4242, false },
+		{ "a name that looks like the rest", "7 (a) S 1 1) R 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9", true, 7, 3, 4242, false },
+		{ "an empty name", "7 () S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 -5 1 0 4242 9", true, 7, 3, 4242, false },
+		{ "a zombie", "7 (sh) Z 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242 9", true, 7, 3, 4242, true },
+		{ "its first thread alone", "7 (sh) Z 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 2 0 4242 9", true, 7, 3, 4242, false },
+		{ "cut before the start time", "7 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0", false, 0, 0, 0, false },
+		{ "no name", "7 S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0, false },
+		{ "a number that is none", "7 (sh) S x 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0, false },
+		{ "pid 0", "0 (sh) S 3 7 7 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 4242", false, 0, 0, 0, false },
+		{ "nothing", "", false, 0, 0, 0, false },
 	};
 
 	(void)state;
@@ -155,7 +158,7 @@ static void test_stat(void **state)
 
 		if (proc_stat_parse(cases[i].text, &s) != cases[i].good)
 			fail_msg("%s", cases[i].what);
-		if (s.id.pid != cases[i].pid || s.ppid != cases[i].ppid || s.id.start != cases[i].start)
+		if (s.dead != cases[i].dead || s.id.pid != cases[i].pid || s.ppid != cases[i].ppid || s.id.start != cases[i].start)
 			fail_msg("%s: %u %u %llu", cases[i].what, s.id.pid, s.ppid, (unsigned long long)s.id.start);
 		if (cases[i].good)
 			assert_int_equal(s.cpu_ns, proc_ticks_ns(5 + 6)); /* fields 14 and 15 */

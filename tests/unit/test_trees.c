@@ -315,6 +315,30 @@ static void test_wrapper(void **state)
 	each_way(BY_DESCENT, kill_wrapper);
 }
 
+static void kill_the_leaderless(struct world *w)
+{
+	struct child c = child_new(w, first_thread_ends, NULL);
+	struct watch_ended e;
+
+	attach_ok(w, attach_of(13), &c);
+	let_go(&c);
+	(void)usleep(100000);
+	wait_for_processes(w, 1); /* not over */
+	order_kill(w, 13, WHY_ABORT);
+	e = wait_for_end(w, 13);
+	expect_all_dead(&c);
+	assert_int_equal(e.last.killed, WHY_ABORT);
+	assert_int_equal(e.n_killed, 1);
+	forget(w, 13);
+	child_done(&c);
+}
+
+static void test_leaderless(void **state)
+{
+	(void)state;
+	each_way(BY_DESCENT, kill_the_leaderless);
+}
+
 /* E10: its own session, no parent, no descriptor: still ended with the tree. */
 static void kill_daemonized(struct world *w)
 {
@@ -569,6 +593,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_needs),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_wrapper),
+		cmocka_unit_test(test_leaderless),
 		cmocka_unit_test(test_daemonized),
 		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_innocent),
