@@ -38,6 +38,7 @@ struct daemon {
 	bool m_up;
 	struct ipc *agent_door, *operator_door;
 	struct attach_door *watch_door;
+	char instance[32]; /* as the watcher names its cgroups (daemon/watch/probe.h) */
 	struct probe probes[DAEMON_PROBES];
 	size_t n_probes;
 	char watch_names[WP_COUNT][32]; /* of the watcher's probes, which are told as watch.NAME */

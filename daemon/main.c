@@ -63,7 +63,12 @@ static int rest(void *arg, int peer)
 	struct daemon d = { .opt = l->opt, .notify = &l->notify, .peer = peer, .watcher = peer >= 0 ? getppid() : 0,
 			    .watch_probes = peer >= 0 ? &l->probes : NULL };
 	struct pawl_error err = { .code = PAWL_OK };
-	int r = serve(&d, &err);
+	int r;
+
+	_Static_assert(sizeof(d.instance) == CGROUP_INSTANCE, "one name for both");
+	r = probe_instance(l->opt->state, d.instance, &err);
+	if (r == 0)
+		r = serve(&d, &err);
 
 	if (d.stopped)
 		oplog(OPLOG_INFO, "%s", err.msg);

@@ -45,7 +45,7 @@ struct watched_ask {
 	int pidfd; /* of the first process; taken in any case */
 	int asker; /* the connection of who asks, for the watcher to ask the kernel about; taken in any case */
 	uint32_t flags, need; /* ATTACH_RUN or 0; HOLD_ bits that must be held */
-	uint32_t launcher; /* its pid, for people to read */
+	uint32_t launcher; /* its pid: whoever descends from it is inside, where nothing better tells */
 };
 /* The session is in the log. news.attached() follows, unless this is negative: then *no says why, and nothing has changed. */
 PAWL_MUST_USE int watched_attach(struct watched *w, const struct watched_ask *ask, struct refusal *no);
@@ -72,6 +72,7 @@ enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t ow
 /* Entries and messages that are due; returns when to be called again (INT64_MAX: nothing waits). */
 int64_t watched_tick(struct watched *w, int64_t now);
 
+bool watched_owned(const struct watched *w, uint64_t owner); /* a tree hangs on this connection */
 bool watched_next(const struct watched *w, size_t *at, struct watched_view *ret); /* from *at 0 on; false: no more */
 bool watched_look(const struct watched *w, uint64_t session, struct watched_view *ret);
 struct watched_totals {

@@ -89,20 +89,23 @@ static void tree_check_session(const struct watched *w, struct tree *t)
 }
 
 /* A tree from before this process, or one whose attach nobody has waited for. */
-static struct tree *adopt(struct watched *w, uint64_t session, uint32_t flags)
+static struct tree *adopt(struct watched *w, const struct watch_now *row)
 {
+	uint64_t session = row->session;
 	int64_t now = clock_now(w->cfg.m->clock);
 	struct tree *t = tree_add(w, session);
 
 	if (!t) /* it is told again */
 		return nonsense(w, "more trees than there may be, or memory ran out");
-	t->flags = flags;
+	t->flags = row->flags;
+	t->att.pid = row->first;
+	t->launcher = row->launcher;
 	t->sent = true;
 	t->step = STEP_RUNS;
 	t->renew_due = true; /* the policy may be another than the one it was attached under */
 	t->att.held = state_tree(w->cfg.m->state, session).held;
 	t->lost_told = state_tree(w->cfg.m->state, session).lost; /* what was lost before this process and is not told yet, is told now */
-	if (flags & ATTACH_RUN)
+	if (row->flags & ATTACH_RUN)
 		t->orphan_at = add_sat(now, ORPHAN_NS);
 	if (tree_in_log(w, t, TREE_LIVE))
 		tree_check_session(w, t);
@@ -117,7 +120,7 @@ void watched_now(struct watched *w, const struct watch_now *rows, size_t n)
 		struct tree *t = rows[i].killed < WHY_COUNT && rows[i].session ? tree_find(w, rows[i].session) : nonsense(w, "a tree");
 
 		if (!t && rows[i].killed < WHY_COUNT && rows[i].session)
-			t = adopt(w, rows[i].session, rows[i].flags);
+			t = adopt(w, &rows[i]);
 		if (t && !t->end_seen)
 			t->now = rows[i];
 	}
@@ -134,7 +137,7 @@ void watched_ended(struct watched *w, const struct watch_ended *end)
 	}
 	t = tree_find(w, end->last.session);
 	if (!t)
-		t = adopt(w, end->last.session, end->last.flags);
+		t = adopt(w, &end->last);
 	if (!t || t->end_seen)
 		return;
 	t->end = *end;
@@ -238,10 +241,20 @@ enum reason_code watched_rejoin(struct watched *w, uint64_t session, uint64_t ow
 		return REASON_UNAVAILABLE;
 	if (!t || t->step == STEP_FAILED || t->step == STEP_FAILED_TOLD)
 		return REASON_SESSION_CLOSED;
+	if (t->step == STEP_ASKED || t->step == STEP_ATTACH || t->step == STEP_ATTACH_TOLD)
+		return REASON_UNAVAILABLE; /* another connection waits for the answer */
 	t->owner = owner;
 	t->launcher = launcher;
 	t->orphan_at = 0;
 	return REASON_OK;
+}
+
+bool watched_owned(const struct watched *w, uint64_t owner)
+{
+	for (size_t i = 0; w && i < w->n; i++)
+		if (w->tree[i]->owner == owner)
+			return true;
+	return false;
 }
 
 bool watched_next(const struct watched *w, size_t *at, struct watched_view *ret)

@@ -5,6 +5,7 @@
 #include "daemon/door/peer_tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -94,13 +95,14 @@ int attach_open(struct daemon *d, struct pawl_error *err)
 	if (!door)
 		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	door->d = d;
-	door->listener = door->epoll = -1;
+	door->listener = door->epoll = door->spare = -1;
 	for (size_t i = 0; i < WATCH_MAX_CONNS; i++)
 		door->conn[i].fd = -1;
 	d->watch_door = door;
 	r = listen_on(door, d->opt->watch_socket, err);
 	if (r == 0)
 		r = name_paths(door, d->opt, err);
+	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
 	if (r < 0)
 		attach_close(d);
 	return r;
@@ -121,8 +123,11 @@ static void conn_close(struct attach_door *door, struct watch_conn *c)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = LISTENER };
 
+	(void)epoll_ctl(door->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* the watcher may hold the connection still */
 	(void)close(c->fd);
 	c->fd = -1;
+	if (door->spare < 0)
+		door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
 	if (door->deaf)
 		door->deaf = epoll_ctl(door->epoll, EPOLL_CTL_MOD, door->listener, &ev) < 0;
 	if (c->job && !c->job->in_spine)
@@ -143,6 +148,8 @@ void attach_close(struct daemon *d)
 			conn_close(door, &door->conn[i]);
 	if (door->listener >= 0)
 		(void)close(door->listener);
+	if (door->spare >= 0)
+		(void)close(door->spare);
 	if (door->epoll >= 0)
 		(void)close(door->epoll);
 	free(door);
@@ -196,7 +203,7 @@ static struct watch_conn *slot(struct attach_door *door)
 
 		if (c->fd < 0)
 			return c;
-		if (!c->owns && !c->job && (!oldest || c->id < oldest->id))
+		if (!c->job && (!oldest || c->id < oldest->id) && !watched_owned(door->d->watched, c->id))
 			oldest = c;
 	}
 	if (oldest)
@@ -215,6 +222,21 @@ static void turn_away(int fd, const char *why)
 	(void)close(fd);
 }
 
+/* With the descriptor that was kept for this: whoever is not taken has to be told, or it would be heard of again at once, for ever. */
+static bool turn_one_away(struct attach_door *door)
+{
+	int fd;
+
+	if (door->spare < 0)
+		return false;
+	(void)close(door->spare);
+	fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		turn_away(fd, "pawld has no descriptor left");
+	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	return fd >= 0;
+}
+
 static void take_conns(struct attach_door *door)
 {
 	struct epoll_event quiet = { .events = 0, .data.u32 = LISTENER };
@@ -226,6 +248,8 @@ static void take_conns(struct attach_door *door)
 		struct watch_conn *c;
 		struct epoll_event ev;
 
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && turn_one_away(door))
+			continue;
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* until one closes: else the loop would spin */
 			door->deaf = epoll_ctl(door->epoll, EPOLL_CTL_MOD, door->listener, &quiet) == 0;
 		if (fd < 0)
@@ -265,8 +289,11 @@ static void take_packet(struct attach_door *door, struct watch_conn *c)
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.bytes, .msg_controllen = CMSG_LEN(sizeof(int)) };
 	struct buf out = BUF_MAX(WATCH_MAX_PACKET);
 	ssize_t n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int fd = n >= 0 ? descriptor_of(&msg) : -1; /* an empty packet may bring one too */
+	int fd;
 
+	if (n < 0 && errno == ECONNRESET) /* it has closed with news of ours unread; its own last word is behind that */
+		n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	fd = n >= 0 ? descriptor_of(&msg) : -1; /* an empty packet may bring one too */
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {

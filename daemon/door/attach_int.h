@@ -25,7 +25,6 @@ struct watch_conn {
 	uint64_t id;
 	uint32_t pid;	   /* SO_PEERCRED */
 	uint64_t born;	   /* of that process, looked at when it connected */
-	bool owns;	   /* a tree hangs on it */
 	struct watch_job *job;
 };
 
@@ -33,6 +32,7 @@ struct attach_door {
 	struct daemon *d;
 	int listener, epoll;
 	bool deaf;
+	int spare; /* given up to tell somebody that no descriptor is left; -1: none */
 	uint64_t ids;
 	struct watch_conn conn[WATCH_MAX_CONNS];
 	char hide[WATCH_MAX_HIDE][PAWL_MAX_PATH];

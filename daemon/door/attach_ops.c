@@ -159,10 +159,8 @@ static void opened(void *cookie, const struct answer *ans)
 	ask.pidfd = job->pidfd;
 	ask.asker = lend(c);
 	job->pidfd = -1;
-	if (watched_attach(d->watched, &ask, &no) == 0) {
-		c->owns = true;
+	if (watched_attach(d->watched, &ask, &no) == 0)
 		return;
-	}
 	close_session(d, job->session);
 	answer_no(job, no.code, no.err.msg);
 }
@@ -184,6 +182,20 @@ static bool writes_hold_policy(const struct watch_job *job)
 	return false;
 }
 
+/* Its longest form: nothing is held, and all of that is named. What cannot be said whole would be an end right after the start. */
+static bool can_be_answered(const struct watch_job *job)
+{
+	struct watch_job longest = *job;
+	struct buf text = BUF_MAX(WATCH_MAX_PACKET - 1024); /* a message besides */
+	bool ok;
+
+	longest.session = UINT64_MAX;
+	run_text(&longest, 0, "", &text);
+	ok = buf_ok(&text);
+	buf_done(&text);
+	return ok;
+}
+
 static bool may_run(const struct watch_job *job, struct buf *out)
 {
 	const struct daemon *d = job->d;
@@ -203,6 +215,10 @@ static bool may_run(const struct watch_job *job, struct buf *out)
 		}
 	if (writes_hold_policy(job)) {
 		reply_error(OP_RUN, REASON_MALFORMED, "root", "a folder of writes_under below it holds the policy file, which what is watched could change: take another root (--root DIR) or state folder", 0, out);
+		return false;
+	}
+	if (!can_be_answered(job)) {
+		reply_error(OP_RUN, REASON_MALFORMED, "root", "with it the folders of writes_under do not fit into an answer: take a shorter one", 0, out);
 		return false;
 	}
 	if (!d->watch_probes && !job->rq.allow_degraded) {
@@ -295,7 +311,6 @@ static bool handle_attach(struct watch_job *job, struct watch_conn *c, struct bu
 		reply_error(OP_ATTACH, no.code, NULL, no.err.msg, 0, out);
 		return false;
 	}
-	c->owns = true;
 	return true;
 }
 
@@ -342,7 +357,6 @@ static bool handle_rejoin(struct watch_job *job, struct watch_conn *c, struct bu
 		return false;
 	no = watched_rejoin(job->d->watched, who->id, c->id, c->pid);
 	if (no == REASON_OK) {
-		c->owns = true;
 		reply_watch_done(OP_REJOIN, who->id, out);
 	} else {
 		reply_error(OP_REJOIN, no, NULL,

@@ -12,36 +12,35 @@
 #define MAX_CGROUP (16u << 10)
 #define MAX_DEPTH 4096 /* ancestors */
 
-static uint64_t named_by(struct str path)
+/* Another pawld's trees, or a unit that is called pawl.service, are somebody else's. */
+static uint64_t named_by(struct str path, struct str mark)
 {
-	static const struct str mark = { "/pawl.", 6 };
 	struct str name;
 	uint64_t session = 0;
 
-	while (path.n > mark.n && memcmp(path.p, mark.p, mark.n) != 0) {
-		path.p++;
-		path.n--;
-	}
-	for (size_t i = mark.n; i < path.n; i++) {
-		if (path.p[i] != '/')
+	for (; path.n > mark.n; path.p++, path.n--) {
+		if (memcmp(path.p, mark.p, mark.n) != 0)
 			continue;
-		name = (struct str){ path.p + i + 1, 0 };
-		while (i + 1 + name.n < path.n && name.p[name.n] != '/')
+		name = (struct str){ path.p + mark.n, 0 };
+		while (mark.n + name.n < path.n && name.p[name.n] != '/')
 			name.n++;
-		return id_parse(name, 's', &session) == 0 ? session : 0;
+		if (id_parse(name, 's', &session) == 0)
+			return session;
 	}
 	return 0;
 }
 
-uint64_t peer_tree_named(struct str text)
+uint64_t peer_tree_named(struct str text, const char *instance)
 {
+	char mark[32];
+	int len = snprintf(mark, sizeof(mark), "/pawl.%s/", instance);
 	uint64_t session = 0;
 
 	while (text.n && !session) {
 		const char *end = memchr(text.p, '\n', text.n);
 		size_t n = end ? (size_t)(end - text.p) : text.n;
 
-		session = named_by((struct str){ text.p, n });
+		session = named_by((struct str){ text.p, n }, (struct str){ mark, (size_t)len });
 		n += end != NULL;
 		text = (struct str){ text.p + n, text.n - n };
 	}
@@ -127,7 +126,7 @@ uint64_t peer_tree(const struct daemon *d, const struct peer *who)
 	n = look(who->pid, "cgroup", text, sizeof(text));
 	if (n == 0 || who->born == 0 || peer_born(who->pid) != who->born)
 		return PEER_UNKNOWN;
-	session = peer_tree_named((struct str){ text, n });
+	session = peer_tree_named((struct str){ text, n }, d->instance);
 	if (session && watched_look(d->watched, session, &v))
 		return session;
 	/* a pawld that has just begun: the tree of that cgroup may be named in a moment, and one without a cgroup leaves no mark at all */

@@ -14,6 +14,6 @@ uint64_t peer_born(int64_t pid); /* in ticks since boot; 0: it is gone, or canno
 uint64_t peer_tree(const struct daemon *d, const struct peer *who);
 /* NULL: it may have a root session. Else why not: it runs in a tree, or it cannot be looked at while trees live. */
 const char *peer_tree_refuses(const struct daemon *d, const struct peer *who);
-/* The session of the tree that the lines of a /proc/PID/cgroup name (".../pawl.<instance>/s_N"), 0: none. For tests. */
-uint64_t peer_tree_named(struct str text);
+/* The session of the tree that the lines of a /proc/PID/cgroup name (".../pawl.<instance>/s_N"), 0: none of this instance's. For tests. */
+uint64_t peer_tree_named(struct str text, const char *instance);
 #endif

@@ -80,6 +80,15 @@ static bool tell_ends(struct trees *t)
 	return all;
 }
 
+static void put_now(const struct tree *tr, unsigned char *to)
+{
+	struct watch_now row = tr->ended.last;
+
+	row.first = tr->first.pid;
+	row.launcher = tr->peer.pid;
+	memcpy(to, &row, sizeof(row));
+}
+
 static bool tell_now(struct trees *t)
 {
 	const size_t fit = PEER_MAX_PAYLOAD / sizeof(struct watch_now);
@@ -89,7 +98,7 @@ static bool tell_now(struct trees *t)
 
 		for (; next < t->n && have < fit; next++)
 			if (!t->tree[next]->over || (t->all_due && !t->tree[next]->told)) /* a new rest knows whose events come next */
-				memcpy(t->out + have++ * sizeof(struct watch_now), &t->tree[next]->ended.last, sizeof(struct watch_now));
+				put_now(t->tree[next], t->out + have++ * sizeof(struct watch_now));
 		if (have > 0 && !send_it(t, PEER_NOW, t->out, have * sizeof(struct watch_now)))
 			return false;
 		t->now_next = next;

@@ -25,7 +25,7 @@ void trees_unpin(struct trees *t);
 void trees_peer(struct trees *t, int peer);
 /* false: what the last message asked for is not answered yet, so do not read the next. */
 bool trees_can_take(const struct trees *t);
-/* One message; takes fd (or -1). A message that is not what its kind says is counted, logged and dropped. */
+/* One message; takes the descriptors (-1: there is none). A message that is not what its kind says is counted, logged and dropped. */
 void trees_take(struct trees *t, enum peer_kind kind, const void *payload, size_t n, const int fd[static PEER_FDS], uint64_t now_boot_ns);
 /* Readable when something urgent is to be looked at: a breach, a first process that ended. */
 int trees_fd(const struct trees *t);

@@ -79,6 +79,7 @@ struct watch_now { /* one tree as it is; a message holds as many as fit. Once a 
 	struct watch_limits limits;
 	uint32_t killed;   /* enum watch_why, 0: not */
 	uint32_t flags;	   /* ATTACH_ */
+	uint32_t first, launcher; /* pids; 0: not known, or there is none */
 };
 struct watch_dead {
 	uint32_t pid, zero;

@@ -6,6 +6,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -198,3 +199,26 @@ def test_root_without_capabilities_is_told_too():
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=w.bound.enter, env=w.bound.env())
         said = p.communicate(timeout=20 * SLOW)[1]
         assert p.returncode == 78 and "required" in said and "tracing" in said, (p.returncode, said)
+
+
+def test_the_judging_process_killed_under_a_tree_known_by_descent():
+    """Nothing marks such a tree but its first process and its launcher, and both are known again."""
+    with Plain(policy(wall="60s")) as w:
+        w.start()
+        p = w.run("/bin/sh", "-c", "echo on; read line; exit 3", more=("--allow-degraded",), stdin=subprocess.PIPE)
+        assert p.stdout.readline() == "on\n"
+        os.kill(w.rest_pid, 9)
+        until("there is another", lambda: is_answered(w), 30)
+        time.sleep(6)  # longer than a launcher may be away
+        assert p.poll() is None
+        said = p.communicate("go\n", timeout=30 * SLOW)
+        assert p.returncode == 3, said
+        (end,) = w.watch_rows(action="end")
+        assert (end["why"], end["killed"]) == ("ended", 0)
+
+
+def is_answered(w):
+    try:
+        return w.status()["pid"]["rest"] != w.rest_pid
+    except (AssertionError, OSError):
+        return False

@@ -67,8 +67,8 @@ class Child:
 class Door:
     def __init__(self, path: str, timeout: float = 20) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(path)  # with a time limit it would not wait where many connect at once
         self.socket.settimeout(timeout)
-        self.socket.connect(path)
 
     def send(self, body: bytes | dict[str, Any], *fds: int) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

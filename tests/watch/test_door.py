@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -468,9 +470,92 @@ def test_empty_packets_leave_no_descriptor(shared):
     live.until("no descriptor of theirs is open", lambda: len(os.listdir(fds)) <= before + 2)
 
 
-def test_many_connections(shared):
+ROOM = 1088  # connections of the door: WATCH_MAX_CONNS
+
+
+@pytest.fixture
+def many_files():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_refused_connections_make_room(kernel, many_files):
+    """Each has asked for a tree and got none: that is no reason to keep its place."""
+    with live.Live(policy("processes: 50")) as d, Child("exit 0") as gone:
+        d.start()
+        gone.release()
+        assert os.waitstatus_to_exitcode(gone.wait()) == 0
+        held = []
+        try:
+            for _ in range(ROOM + 5):
+                held.append(door(d))
+                assert error(held[-1].run(gone))[0] == "watch_required"
+            with door(d) as c, Child("exit 3") as child:
+                assert c.run(child)["watch"]["state"] == "on"
+                child.release()
+                assert os.waitstatus_to_exitcode(child.wait()) == 3
+        finally:
+            for c in held:
+                c.close()
+        assert d.stop() == 0
+
+
+def test_hung_up_while_the_watcher_is_busy(kernel):
+    """The watcher holds such a connection still; whoever comes next into its place is not cut off for it."""
+    with live.Live(policy("processes: 50")) as d, Child("exit 0") as child:
+        d.start()
+        os.kill(d.watcher_pid, signal.SIGSTOP)
+        try:
+            with door(d) as c:
+                c.send({"v": 1, "op": "run", "agent": "local"}, child.pidfd)
+                live.until("it is asked for", lambda: d.status()["watch"]["asked"] == 1)
+            for _ in range(3):
+                with door(d) as c:
+                    for _ in range(5):
+                        assert error(c.ask({"v": 1, "op": "rejoin", **WHO}))[0] == "unauthenticated"
+        finally:
+            os.kill(d.watcher_pid, signal.SIGCONT)
+        live.until("nothing is left of it", lambda: d.status()["sessions"]["live"] == 0, 30)
+        assert d.stop() == 0
+
+
+def test_a_rejoin_waits_for_the_answer_of_an_attach(kernel):
+    with live.Live(policy("processes: 50")) as d, Child("exit 0") as child:
+        d.start()
+        with d.door() as agents:
+            s = live.Session(agents)
+            who = {"session": s.id, "token": s.token}
+            os.kill(d.watcher_pid, signal.SIGSTOP)
+            try:
+                with door(d) as c, door(d) as other:
+                    c.send({"v": 1, "op": "attach", **who}, child.pidfd)
+                    live.until("it is asked for", lambda: d.status()["watch"]["asked"] == 1)
+                    assert error(other.ask({"v": 1, "op": "rejoin", **who}))[0] == "unavailable"
+                    os.kill(d.watcher_pid, signal.SIGCONT)
+                    assert c.hear()["watch"]["held"]
+                    assert "writes_under" not in next(e for e in watch_entries(d) if e["action"] == "attach")["held"], "it is not shut in"
+            finally:
+                os.kill(d.watcher_pid, signal.SIGCONT)
+            child.release()
+            child.wait()
+        assert d.stop() == 0
+
+
+def test_an_answer_that_would_not_fit_is_refused_first(kernel):
+    folders = ", ".join(f"f{i}{'x' * 200}" for i in range(60))
+    with live.Live(policy(f"writes_under: [{folders}]")) as d, Child("exit 0") as child:
+        d.start()
+        with door(d) as c:
+            assert error(c.run(child, root="/" + "r" * 1500)) == ("malformed", "root")
+            assert c.run(child, root="/srv")["launch"]["writes_under"]
+        assert sum(e["body"]["kind"] == "session" for e in d.entries()) == 1
+
+
+def test_many_connections(shared, many_files):
     """Idle ones make room: nobody can keep launchers out by connecting."""
-    idle = [door(shared) for _ in range(300)]
+    idle = [door(shared) for _ in range(ROOM + 50)]
     try:
         with door(shared) as c:
             assert error(c.ask({"v": 1, "op": "rejoin", **WHO}))[0] == "unauthenticated"
