@@ -7,6 +7,7 @@
 #include "daemon/base/buf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -40,6 +41,7 @@ struct conn {
 struct ipc {
 	int listener, epoll;
 	bool deaf;	       /* the listener is out of epoll: no descriptor was free */
+	int spare;	       /* a descriptor given up where nobody of this door could leave to make it hear again; -1: none */
 	uint32_t max;
 	struct conn *conn;     /* max of them */
 	uint32_t *ready;       /* a ring of max slots with unread bytes in `in` */
@@ -91,7 +93,7 @@ int ipc_open(const char *path, unsigned mode, uint32_t max, struct ipc **ret, st
 	door = calloc(1, sizeof(*door));
 	if (!door)
 		return pawl_fail(err, PAWL_E_NOMEM, "out of memory");
-	door->listener = door->epoll = -1;
+	door->listener = door->epoll = door->spare = -1;
 	door->conn = calloc(max, sizeof(struct conn));
 	door->ready = calloc(max, sizeof(uint32_t));
 	if (!door->conn || !door->ready) {
@@ -109,6 +111,7 @@ int ipc_open(const char *path, unsigned mode, uint32_t max, struct ipc **ret, st
 		ipc_close(door);
 		return r;
 	}
+	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
 	*ret = door;
 	return 0;
 }
@@ -117,6 +120,8 @@ static void conn_close(struct ipc *door, struct conn *c)
 {
 	door->partial -= c->in.n;
 	(void)close(c->fd);
+	if (door->spare < 0)
+		door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
 	if (door->deaf)
 		door->deaf = watch(door, EPOLL_CTL_MOD, door->listener, LISTENER, EPOLLIN) < 0;
 	c->fd = -1;
@@ -134,6 +139,8 @@ void ipc_close(struct ipc *door)
 			conn_close(door, &door->conn[i]);
 	if (door->listener >= 0)
 		(void)close(door->listener);
+	if (door->spare >= 0)
+		(void)close(door->spare);
 	if (door->epoll >= 0)
 		(void)close(door->epoll);
 	free(door->conn);
@@ -197,6 +204,24 @@ static void send_out(struct ipc *door, struct conn *c)
 	}
 }
 
+/* Cuts off one who waits, where no stream of ours is left whose end would be the sign to listen again: others have taken the descriptors. */
+static bool cut_one_off(struct ipc *door)
+{
+	int fd;
+
+	for (uint32_t i = 0; i < door->max; i++)
+		if (door->conn[i].fd >= 0)
+			return false;
+	if (door->spare < 0)
+		return false;
+	(void)close(door->spare);
+	fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		(void)close(fd);
+	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	return fd >= 0;
+}
+
 static void accept_all(struct ipc *door)
 {
 	for (int i = 0; i < 16; i++) {
@@ -205,6 +230,8 @@ static void accept_all(struct ipc *door)
 		socklen_t who_n = sizeof(who);
 		struct conn *c;
 
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && cut_one_off(door))
+			continue;
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) /* until a stream closes: else the loop would spin */
 			door->deaf = watch(door, EPOLL_CTL_MOD, door->listener, LISTENER, 0) == 0;
 		if (fd < 0)

@@ -502,6 +502,31 @@ def test_refused_connections_make_room(kernel, many_files):
         assert d.stop() == 0
 
 
+def test_every_door_hears_again_after_descriptors_ran_out(many_files):
+    """Agents take all of them and leave: a door that had nobody of its own would have had no sign to listen again."""
+    with live.Live(policy()) as d:
+        d.start("--no-watch")
+        used = len(os.listdir(f"/proc/{d.rest_pid}/fd"))
+        resource.prlimit(d.rest_pid, resource.RLIMIT_NOFILE, (used + 30, used + 30))
+        agents = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+        for a in agents:
+            a.connect(str(d.agent))
+        live.until("none is left", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) >= used + 29)
+        with door(d) as c:
+            assert "no descriptor left" in c.hear()["error"]["message"]
+        with socket.socket(socket.AF_UNIX) as person:
+            person.settimeout(10)
+            person.connect(str(d.dir / "run" / "operator" / "operator.sock"))
+            assert person.recv(1) == b"", "cut off, and not left waiting"
+        for a in agents:
+            a.close()
+        live.until("they are gone", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) <= used + 2)
+        with door(d) as c:
+            assert error(c.ask({"v": 1, "op": "rejoin", **WHO}))[0] == "unauthenticated"
+        assert d.status()["mode"] == "enforce"
+        assert d.stop() == 0
+
+
 def test_hung_up_while_the_watcher_is_busy(kernel):
     """The watcher holds such a connection still; whoever comes next into its place is not cut off for it."""
     with live.Live(policy("processes: 50")) as d, Child("exit 0") as child:
