@@ -55,7 +55,7 @@ static uint32_t holds(const struct trees *t, uint32_t flags)
 		held |= HOLD_CPU | HOLD_WALL; /* cpu.stat counts the dead too */
 	if (t->guard || (flags & ATTACH_RUN))
 		held |= HOLD_WALL; /* by descent only where a subreaper keeps orphans in reach */
-	if (t->probes->row[WP_LANDLOCK].state == WATCH_ON)
+	if ((flags & ATTACH_RUN) && t->probes->row[WP_LANDLOCK].state == WATCH_ON)
 		held |= HOLD_WRITES; /* the launcher does it, in the child */
 	return held;
 }
@@ -84,7 +84,7 @@ static void say_what_is_partial(const struct trees *t, const struct tree *tr, ui
 		(void)snprintf(msg, 160, "members are found by descent, and cpu is a sum that misses some; looked at every %d ms", TREES_TICK_MS);
 }
 
-static int write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err)
+int tree_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err)
 {
 	if (tr->flags & ATTACH_LOG_ONLY) /* shadow mode changes nothing for what runs */
 		return cgroup_limit(&tr->cg, 0, 0, err);
@@ -116,7 +116,7 @@ static bool who_asks(int asker, struct ucred *ret)
 }
 
 /* In a tree already? The tag says so; without it the cgroup, or what was seen. */
-static bool is_watched(const struct trees *t, uint32_t pid, int pidfd)
+static bool is_watched(const struct trees *t, const struct proc_id *who, int pidfd)
 {
 	if (t->guard)
 		return guard_tag_of(t->guard, pidfd) != 0;
@@ -125,10 +125,23 @@ static bool is_watched(const struct trees *t, uint32_t pid, int pidfd)
 
 		if (o->over)
 			continue;
-		if (o->first.pid == pid || (o->cg.id ? cgroup_has(&o->cg, pid) : tree_knows(o, pid)))
+		if ((o->first.pid == who->pid && o->first.start == who->start) || (o->cg.id ? cgroup_has(&o->cg, who->pid) : tree_knows(o, who)))
 			return true;
 	}
 	return false;
+}
+
+static bool all_of_uid(struct trees *t, uint32_t pid, uint32_t uid, struct pawl_error *err)
+{
+	uint32_t its;
+	size_t n;
+
+	t->pid[0] = pid;
+	n = proc_tree(t->pid, 1, MAX_MEMBERS, (uint32_t)getpid());
+	for (size_t i = 1; i < n; i++)
+		if (proc_real_uid(t->pid[i], &its) && its != uid)
+			return bad(err, EPERM, "process %u, which descends from it, is of uid %u", t->pid[i], its) == 0;
+	return true;
 }
 
 static int check_process(struct trees *t, const struct watch_attach *a, const int fd[static PEER_FDS], struct tree *tr, struct pawl_error *err)
@@ -153,7 +166,9 @@ static int check_process(struct trees *t, const struct watch_attach *a, const in
 		return bad(err, EPERM, "process %u does not descend from %u that asked", pid, asker);
 	if (who.uid != 0 && uid != who.uid)
 		return bad(err, EPERM, "process %u is of uid %u, and uid %u asked", pid, uid, who.uid);
-	if (is_watched(t, pid, pidfd))
+	if (who.uid != 0 && !all_of_uid(t, pid, uid, err)) /* a program of another's that was started by setuid is not the asker's to have ended */
+		return err->code;
+	if (is_watched(t, &first.id, pidfd))
 		return bad(err, EBUSY, "process %u is watched already", pid);
 	if (!proc_of_pidfd(pidfd, &again) || again != pid) /* it lived while all this was read, so it was about this process */
 		return bad(err, ESRCH, "process %u has ended", pid);
@@ -280,7 +295,7 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 	int r = cgroup_make(&t->cgroups, tr->session, &tr->cg, err);
 
 	if (r == 0)
-		r = write_limits(t, tr, err);
+		r = tree_write_limits(t, tr, err);
 	if (r == 0)
 		r = tell_guard(t, tr, err);
 	if (r == 0 && !tr->guarded && !tr->cg.id) {
@@ -288,6 +303,8 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 		if (!tr->known)
 			r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	}
+	cgroup_read_memory(&tr->cg, &use);
+	tr->oom_kills = use.oom_kills;
 	if (r == 0)
 		r = saved_write(t, tr, err); /* before anybody is in it: a watcher that dies now leaves no tree without a name */
 	if (r == 0)
@@ -296,8 +313,6 @@ static int build(struct trees *t, struct tree *tr, struct pawl_error *err)
 		r = guard_tag(t->guard, tr->pidfd, tr->session, err);
 	if (r == 0)
 		r = scan(t, tr, err);
-	cgroup_read_memory(&tr->cg, &use);
-	tr->oom_kills = use.oom_kills;
 	return r;
 }
 
@@ -386,9 +401,19 @@ void trees_attach(struct trees *t, const void *payload, size_t n, const int fd[s
 
 /* ---- PEER_RENEW ---- */
 
+/* One step that fails keeps no other from being done. */
+static void keep_first(int *r, int next, struct pawl_error *err, const struct pawl_error *more)
+{
+	if (*r == 0 && next < 0) {
+		*r = next;
+		*err = *more;
+	}
+}
+
 static int renew(struct trees *t, const struct watch_renew *a, const char *paths, size_t bytes, struct pawl_error *err)
 {
 	struct tree *tr = trees_find(t, a->session);
+	struct pawl_error more = { .code = PAWL_OK };
 	struct guard_file files[DENY_MAX];
 	struct deny list;
 	bool fewer;
@@ -414,12 +439,13 @@ static int renew(struct trees *t, const struct watch_renew *a, const char *paths
 			r = guard_deny(t->guard, tr->session, files, n, err);
 		if (r == 0 && fewer)
 			r = guard_deny_only(t->guard, tr->session, files, n, err);
-		if (r == 0)
-			r = guard_tree_set(t->guard, tr->session, &tr->limits, tr->flags, err);
+		if (r < 0)
+			tr->deny.n_last = 0; /* looked at again in a second */
+		keep_first(&r, guard_tree_set(t->guard, tr->session, &tr->limits, tr->flags, &more), err, &more);
 	}
-	if (r == 0)
-		r = write_limits(t, tr, err);
-	return r < 0 ? r : saved_write(t, tr, err);
+	tr->limits_due = true; /* the next look writes them, and ends what is over them already */
+	keep_first(&r, saved_write(t, tr, &more), err, &more);
+	return r;
 }
 
 void trees_renew(struct trees *t, const void *payload, size_t n)

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 int deny_check(const char *paths, size_t bytes, size_t n, struct pawl_error *err)
@@ -65,9 +67,49 @@ bool deny_lacks(const struct deny *d, const struct deny *was)
 	return false;
 }
 
-static struct guard_file file_of(const struct stat *st)
+static uint64_t kernel_dev(unsigned major, unsigned minor)
 {
-	return (struct guard_file){ .dev = (uint64_t)major(st->st_dev) << 20 | minor(st->st_dev), .ino = st->st_ino };
+	return (uint64_t)major << 20 | minor;
+}
+
+bool deny_mount_dev(const char *line, uint64_t mount, uint64_t *ret)
+{
+	unsigned long long id;
+	unsigned maj, min;
+
+	if (sscanf(line, "%llu %*u %u:%u ", &id, &maj, &min) != 3 || id != mount)
+		return false;
+	*ret = kernel_dev(maj, min);
+	return true;
+}
+
+/* btrfs tells a device of its own for each subvolume; what the kernel's programs compare is that of the whole, which mountinfo has. */
+static bool whole_dev(const char *path, uint64_t *ret)
+{
+	struct statfs fs;
+	struct statx sx;
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+	FILE *f;
+
+	if (statfs(path, &fs) < 0 || fs.f_type != BTRFS_SUPER_MAGIC || statx(AT_FDCWD, path, 0, STATX_MNT_ID, &sx) < 0 || !(sx.stx_mask & STATX_MNT_ID))
+		return false;
+	f = fopen("/proc/self/mountinfo", "re");
+	while (f && !found && getline(&line, &room, f) > 0)
+		found = deny_mount_dev(line, sx.stx_mnt_id, ret);
+	free(line);
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+static struct guard_file file_of(const char *path, const struct stat *st)
+{
+	struct guard_file f = { .dev = kernel_dev(major(st->st_dev), minor(st->st_dev)), .ino = st->st_ino };
+
+	(void)whole_dev(path, &f.dev);
+	return f;
 }
 
 static const char *base_of(const char *path)
@@ -110,7 +152,7 @@ static struct guard_file look_at(const char *path)
 
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return f;
-	f = file_of(&st);
+	f = file_of(path, &st);
 	real = realpath(path, NULL);
 	if (!is_multi_name(base) && strlen(base) < sizeof(f.applet) && ((real && is_multi_name(base_of(real))) || is_multi_link(&st)))
 		memcpy(f.applet, base, strlen(base) + 1);
@@ -135,7 +177,7 @@ static size_t look_at_loaders(struct guard_file *ret, size_t max)
 
 			if (stat(g.gl_pathv[k], &st) < 0 || !S_ISREG(st.st_mode))
 				continue;
-			ret[n] = file_of(&st);
+			ret[n] = file_of(g.gl_pathv[k], &st);
 			while (ret[m].dev != ret[n].dev || ret[m].ino != ret[n].ino)
 				m++;
 			if (m == n)

@@ -20,6 +20,8 @@ void deny_done(struct deny *d); /* accepts a zeroed one */
 bool deny_lacks(const struct deny *d, const struct deny *was); /* a path of was */
 /* Looks at every path, and at the dynamic loaders when there is any. In ret those that are new since the last look, at most DENY_MAX. */
 size_t deny_look(struct deny *d, struct guard_file ret[static DENY_MAX]);
+/* A line of mountinfo; true: it is of this mount, and *ret its device as the kernel numbers it. Pure. */
+bool deny_mount_dev(const char *line, uint64_t mount, uint64_t *ret);
 /* A program on the list that is a script: the kernel runs its interpreter, and cannot be told this one apart. NULL: none. */
 const char *deny_script(const struct deny *d);
 #endif

@@ -76,6 +76,20 @@ static bool over_memory(const struct tree *tr, const struct cgroup_use *use)
 	return use->oom_kills > tr->oom_kills;
 }
 
+/* A v1 group refuses less than what is used, after it has given back what it could: then that is too much. */
+static void write_new_limits(struct trees *t, struct tree *tr, uint64_t now)
+{
+	struct pawl_error err = { .code = PAWL_OK };
+	const struct watch_now *last = &tr->ended.last;
+
+	if (tree_write_limits(t, tr, &err) == 0)
+		tr->limits_due = false;
+	else if (tr->limits.memory && last->memory > tr->limits.memory)
+		breach(t, tr, WHY_MEMORY, last->memory, tr->limits.memory, now);
+	else if (tr->unset++ == 0)
+		oplog_error("new limits of a tree", &err);
+}
+
 static void check_limits(struct trees *t, struct tree *tr, const struct guard_tree *g, const struct cgroup_use *use, uint64_t now)
 {
 	const struct watch_now *last = &tr->ended.last;
@@ -89,7 +103,7 @@ static void check_limits(struct trees *t, struct tree *tr, const struct guard_tr
 		breach(t, tr, WHY_CPU, last->cpu_ns, lim->cpu_ns, now);
 	else if (lim->memory && over_memory(tr, use))
 		breach(t, tr, WHY_MEMORY, last->memory_peak, lim->memory, now);
-	else if (lim->processes && !tr->guarded && last->processes > lim->processes)
+	else if (lim->processes && !(tr->guarded && tr->flags & ATTACH_LOG_ONLY) && last->processes > lim->processes) /* a limit that was lowered; else the kernel was first */
 		breach(t, tr, WHY_PROCESSES, last->processes, lim->processes, now);
 }
 
@@ -166,7 +180,10 @@ void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now)
 	if (tr->ending) {
 		sweep_on(t, tr);
 	} else {
-		check_limits(t, tr, &g, &use, now);
+		if (tr->limits_due && !g.killed)
+			write_new_limits(t, tr, now);
+		if (!tr->ending)
+			check_limits(t, tr, &g, &use, now);
 		if (second && !tr->ending)
 			look_again_at_programs(t, tr);
 	}

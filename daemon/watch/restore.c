@@ -119,7 +119,7 @@ static bool is_sound(const struct trees *t, const struct saved *s, const char *p
 	boot_id(id);
 	if (s->magic != SAVED_MAGIC || s->layout != SAVED_LAYOUT || s->size != sizeof(*s) || s->session != session || session == 0)
 		return false;
-	if (memcmp(id, s->boot_id, sizeof(id)) != 0 || s->over > 1 || s->guarded > 1 || s->ended.n_dead > PAWL_MAX_ENDED ||
+	if (memcmp(id, s->boot_id, sizeof(id)) != 0 || s->over > 1 || s->guarded > 1 || s->ended.n_dead > PAWL_MAX_ENDED || s->ended.n_dead > s->ended.n_killed ||
 	    s->ended.last.session != session || s->ended.last.killed >= WHY_COUNT || s->first.pid > INT32_MAX || s->peer.pid > INT32_MAX)
 		return false;
 	for (size_t i = 0; i < PAWL_MAX_ENDED; i++)
@@ -256,6 +256,7 @@ static void take_up(struct trees *t, uint64_t session)
 	tr->ended.last.flags = tr->flags;
 	if (!tr->over) {
 		find_first(t, tr);
+		tr->limits_due = true; /* they may not have been written any more */
 		if (!tr->guarded && !tr->cg.id)
 			tr->known = calloc(MAX_PLAIN, sizeof(*tr->known)); /* NULL: nobody is found, and it is over */
 		t->n_live++;

@@ -14,13 +14,14 @@
 
 #define ROUNDS 64	  /* in one go; a bomb that outruns them meets the next tick */
 #define NAP_NS 500000	  /* for the kernel to bury them */
+#define STUBBORN_NS UINT64_C(1000000000)
 
 /* ---- by descent ---- */
 
-bool tree_knows(const struct tree *tr, uint32_t pid)
+bool tree_knows(const struct tree *tr, const struct proc_id *who)
 {
 	for (size_t i = 0; i < tr->n_known; i++)
-		if (tr->known[i].pid == pid)
+		if (tr->known[i].pid == who->pid && tr->known[i].start == who->start)
 			return true;
 	return false;
 }
@@ -63,7 +64,7 @@ static void look_around(struct trees *t, struct tree *tr)
 	for (size_t i = 0; i < n && tr->n_known < MAX_PLAIN; i++) {
 		struct proc_stat s;
 
-		if (t->pid[i] == tr->peer.pid || tree_knows(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
+		if (t->pid[i] == tr->peer.pid || !proc_stat(t->pid[i], &s) || tree_knows(tr, &s.id))
 			continue;
 		if (!s.dead && s.id.start >= tr->first.start)
 			tr->known[tr->n_known++] = s.id;
@@ -160,13 +161,22 @@ bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_membe
 	return done;
 }
 
+/* Between the clock and the list somebody may have been born: in that round's list, and after its time. */
+static bool in_last_round(const struct trees *t, const struct tree *tr, const struct guard_member *m)
+{
+	for (size_t i = 0; t->counted_session == tr->session && i < t->n_counted; i++)
+		if (t->counted[i].pid == m->pid && t->counted[i].start_boot_ns == m->start_boot_ns)
+			return true;
+	return false;
+}
+
 /* Each member once: those that started after the last look are new. */
 static void count(struct trees *t, struct tree *tr, size_t n, uint64_t now)
 {
 	struct watch_ended *e = &tr->ended;
 
 	for (size_t i = 0; i < n; i++) {
-		if (t->member[i].start_boot_ns < tr->counted_ns)
+		if (t->member[i].start_boot_ns < tr->counted_ns || in_last_round(t, tr, &t->member[i]))
 			continue;
 		e->n_killed++;
 		if (e->n_dead < PAWL_MAX_ENDED) {
@@ -175,6 +185,9 @@ static void count(struct trees *t, struct tree *tr, size_t n, uint64_t now)
 		}
 	}
 	tr->counted_ns = now;
+	t->counted_session = tr->session;
+	t->n_counted = n;
+	memcpy(t->counted, t->member, n * sizeof(t->member[0]));
 }
 
 /* How many were there. */
@@ -220,10 +233,12 @@ static void restore_rank(const struct rank *old)
 void sweep_on(struct trees *t, struct tree *tr)
 {
 	const struct timespec nap = { 0, NAP_NS };
+	/* one that cannot be killed (a dead file system) must not keep the others from being looked at */
+	int rounds = tr->unled_ns && trees_boot_ns() > tr->unled_ns + STUBBORN_NS ? 1 : ROUNDS;
 	struct rank old;
 
 	raise_rank(&old);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		if (round_of(t, tr) == 0 && !sweep_lives(t, tr))
 			break;
 		(void)nanosleep(&nap, NULL);

@@ -27,6 +27,7 @@ struct tree {
 	bool guarded;	      /* the kernel's programs know it */
 	bool ending, over;    /* being killed; nobody lives: `ended` waits for PEER_FORGET */
 	bool told;	      /* over, and this rest knows */
+	bool limits_due;      /* others than its cgroup has: they are written until they are taken */
 	uint64_t told_after;  /* events that have to leave before it is told */
 	uint32_t lived;	      /* how many did when it was marked */
 	uint64_t counted_ns;  /* members started before this are in ended.n_killed */
@@ -35,6 +36,7 @@ struct tree {
 	uint32_t reported;    /* shadow mode: a bit for each limit whose breach was told */
 	uint64_t unled_ns;    /* since when its end has been tried */
 	uint32_t kill_failed; /* times that cgroup.kill did nothing */
+	uint32_t unset;	      /* times that limits were not taken */
 	struct watch_ended ended; /* .last is kept up to date while it lives */
 	struct proc_id *known;	  /* where only /proc tells; else NULL */
 	size_t n_known;
@@ -60,7 +62,9 @@ struct trees {
 	struct watch_attached answer;
 	uint64_t second_ns;  /* when the next round of once-a-second work is due */
 	uint64_t malformed;  /* messages of the rest that were dropped */
-	struct guard_member member[MAX_MEMBERS];
+	struct guard_member member[MAX_MEMBERS], counted[MAX_MEMBERS]; /* counted: those of the round before, of one tree */
+	uint64_t counted_session;
+	size_t n_counted;
 	uint32_t pid[MAX_MEMBERS];
 	unsigned char out[PEER_MAX_PAYLOAD];
 };
@@ -74,6 +78,7 @@ void trees_malformed(struct trees *t, const char *what, size_t n);
 /* attach.c */
 void trees_attach(struct trees *t, const void *payload, size_t n, const int fd[static PEER_FDS], uint64_t now); /* takes the pidfd alone */
 void trees_renew(struct trees *t, const void *payload, size_t n);
+PAWL_MUST_USE int tree_write_limits(const struct trees *t, const struct tree *tr, struct pawl_error *err); /* to its cgroup */
 
 /* look.c: once a tick; second: the work of once a second too. */
 void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now);
@@ -83,7 +88,7 @@ void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now);
 size_t sweep_list(struct trees *t, struct tree *tr);
 /* true: somebody may live still. Cheaper than a list. */
 bool sweep_lives(struct trees *t, struct tree *tr);
-bool tree_knows(const struct tree *tr, uint32_t pid); /* by descent: seen at the last look */
+bool tree_knows(const struct tree *tr, const struct proc_id *who); /* by descent: seen at the last look */
 /* SIGKILL to a member that was listed, if it is that one still. false: it is not, and nobody was killed. */
 bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_member *m);
 /* Begins the end, and goes on until nobody lives or for a bounded number of rounds; trees_tick() calls sweep_on() for what is left.

@@ -59,9 +59,33 @@ static void test_no_file_is_not_opened(void **state)
 	(void)rmdir(folder);
 }
 
+static void test_mount_line(void **state)
+{
+	static const struct {
+		const char *line;
+		uint64_t mount, dev;
+		bool good;
+	} cases[] = {
+		{ "29 1 0:39 /@root / rw,relatime - btrfs /dev/vda rw,subvol=/@root", 29, 39, true },
+		{ "29 1 259:3 / / rw - ext4 /dev/x rw", 29, 259u << 20 | 3, true },
+		{ "129 1 0:39 / / rw - btrfs /dev/vda rw", 29, 0, false },
+		{ "29 1", 29, 0, false },
+		{ "x", 29, 0, false },
+		{ "", 29, 0, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		uint64_t dev = 0;
+
+		if (deny_mount_dev(cases[i].line, cases[i].mount, &dev) != cases[i].good || dev != cases[i].dev)
+			fail_msg("%s: %llu", cases[i].line, (unsigned long long)dev);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_script), cmocka_unit_test(test_no_file_is_not_opened) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_script), cmocka_unit_test(test_no_file_is_not_opened), cmocka_unit_test(test_mount_line) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,38 @@ static void refuse_askers(struct world *w, const struct child *c)
 	(void)close(other);
 }
 
+static void root_below(void *arg)
+{
+	(void)arg;
+	if (fork() == 0) { /* as a setuid program would be */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sleep_on(NULL);
+	}
+	if (setresuid(NOBODY, 0, 0) == 0)
+		sleep_on(NULL);
+}
+
+static void refuse_others_below(struct world *w)
+{
+	struct child c = child_new(w, root_below, NULL);
+	struct watch_attach a = attach_of(7);
+	struct watch_attached got;
+	int nobody;
+
+	a.flags = 0;
+	assert_int_equal(seteuid(NOBODY), 0);
+	nobody = asker_here();
+	assert_int_equal(seteuid(0), 0);
+	let_go(&c);
+	(void)usleep(100000);
+	got = ask_as(w, a, &c, nobody);
+	assert_int_equal(got.result, EPERM);
+	assert_non_null(strstr(got.message, "which descends from it, is of uid 0"));
+	(void)kill(c.pid, SIGKILL); /* and its child by the signal of a parent's death */
+	(void)close(nobody);
+	child_done(&c);
+}
+
 static void refuse_strangers(struct world *w)
 {
 	struct child c = child_new(w, sleep_on, NULL), other = child_new(w, sleep_on, NULL), dead = child_new(w, leave_at_once, NULL);
@@ -172,6 +204,7 @@ static void test_strangers(void **state)
 {
 	(void)state;
 	each_way(BY_DESCENT, refuse_strangers);
+	each_way(BY_DESCENT, refuse_others_below);
 }
 
 /* What is not held is named, and nothing is attached. */

@@ -205,10 +205,62 @@ static void renew_limits(struct world *w)
 	child_done(&c);
 }
 
+static void spawn_three(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0)
+			sleep_on(NULL);
+	sleep_on(NULL);
+}
+
+/* What is over a new limit already dies of it, and not only when it does more of it. */
+static void lower_limits(struct world *w)
+{
+	struct child c = child_new(w, spawn_three, NULL);
+	struct watch_attach a = attach_of(15);
+	struct watch_renew r = { .session = 15, .limits = { .processes = 2 }, .flags = ATTACH_EVENTS };
+	struct watch_ended e;
+	size_t bytes = 64 * MIB;
+
+	a.limits.processes = 40;
+	attach_ok(w, a, &c);
+	let_go(&c);
+	wait_for_processes(w, 4);
+	tell(w, PEER_RENEW, &r, sizeof(r));
+	e = wait_for_end(w, 15);
+	assert_int_equal(e.last.killed, WHY_PROCESSES);
+	assert_true(e.measured == 4 && e.limit == 2 && e.n_killed == 4);
+	assert_true(has_event(w, WATCH_BREACH, WHY_PROCESSES));
+	expect_all_dead(&c);
+	forget(w, 15);
+	child_done(&c);
+	if (w->probes->row[WP_MEMORY].state != WATCH_ON)
+		return;
+	c = child_new(w, eat, &bytes);
+	a = attach_of(16);
+	a.limits.memory = 128 * MIB;
+	attach_ok(w, a, &c);
+	let_go(&c);
+	do
+		(void)wait_for(w, PEER_NOW);
+	while (w->n_now == 0 || w->now[0].memory < bytes);
+	r = (struct watch_renew){ .session = 16, .limits = { .memory = 16 * MIB }, .flags = ATTACH_EVENTS };
+	tell(w, PEER_RENEW, &r, sizeof(r));
+	e = wait_for_end(w, 16);
+	assert_int_equal(e.last.killed, WHY_MEMORY);
+	assert_int_equal(e.limit, 16 * MIB);
+	assert_true(e.measured >= 16 * MIB);
+	expect_all_dead(&c);
+	forget(w, 16);
+	child_done(&c);
+}
+
 static void test_renew(void **state)
 {
 	(void)state;
 	each_way(BY_DESCENT, renew_limits);
+	each_way(BY_CGROUP, lower_limits);
 }
 
 int main(int argc, char **argv)
