@@ -227,8 +227,11 @@ bool confine_connect(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { .len = PAWL_LEN(f), .filter = f };
+	long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
 
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog) == 0;
+	if (r > 0) /* the thread that could not be taken along; errno says nothing of it */
+		errno = EBUSY;
+	return r == 0;
 #else
 	errno = ENOSYS;
 	return false;
