@@ -13,7 +13,7 @@
 
 /* The one exception to "no globals": set by the handler, read by the loop. Signals are let in only inside epoll_pwait(). */
 static volatile sig_atomic_t asked;
-enum { ASKED_RELOAD = 1, ASKED_STOP = 2 };
+enum { ASKED_RELOAD = 1, ASKED_STOP = 2, ASKED_ALONE = 3 }; /* alone: by the end of the watcher */
 
 static void on_signal(int sig)
 {
@@ -102,7 +102,7 @@ static int handle(struct daemon *d, const struct door_calls *doors, uint32_t wha
 	default:
 		if (doors->watcher_gone(d)) {
 			oplog(OPLOG_WARN, "the watcher is gone; draining");
-			asked = ASKED_STOP;
+			asked = ASKED_ALONE;
 		}
 	}
 	return 0;
@@ -125,7 +125,9 @@ static void pay_owed(struct daemon *d)
 /* Answers what was taken, then says in the log that this was an orderly end. */
 static void drain(struct daemon *d, const struct door_calls *doors)
 {
-	struct str why = d->watcher && getppid() != d->watcher ? STR("the watcher is gone") : STR("told to stop");
+	/* its end is a signal too, and its socket may close before it is no parent any more: whichever came first */
+	bool alone = asked == ASKED_ALONE || (d->watcher && getppid() != d->watcher);
+	struct str why = alone ? STR("the watcher is gone") : STR("told to stop");
 	struct refusal no;
 
 	sdnotify_stopping(d->notify);
@@ -177,7 +179,7 @@ int loop_run(struct daemon *d, const struct door_calls *doors, struct pawl_error
 	int ep = epoll_create1(EPOLL_CLOEXEC), r = ep < 0 ? pawl_fail_errno(err, "epoll_create1") : watch_all(d, doors, ep, err);
 
 	catch_signals(&sleeping);
-	while (r == 0 && asked != ASKED_STOP) {
+	while (r == 0 && asked < ASKED_STOP) {
 		int64_t now = clock_now(&d->clock), next = mediate_tick(&d->m, now), due = doors->wake(d, now);
 		int64_t beat = sdnotify_tick(d->notify, now), trees = watched_tick(d->watched, now);
 		int n = epoll_pwait(ep, ev, (int)PAWL_LEN(ev), more[0] || more[1] || more[2] ? 0 : sleep_ms(now, earliest(earliest(next, due), earliest(beat, trees))), &sleeping);

@@ -158,7 +158,9 @@ def test_its_pawld_is_started_again(watched, home):
     (home / "go").touch()
     said = p.communicate(timeout=60 * live.SLOW)
     assert p.returncode == 3, said
-    assert own.end()["why"] == "ended" and sum(e["kind"] == "start" for e in own.log()) == 3
+    log = own.log()
+    assert own.end()["why"] == "ended" and sum(e["kind"] == "start" for e in log) == 3
+    assert [e["why"] for e in log if e["kind"] == "stop"] == ["the watcher is gone"] * 2 + ["told to stop"]
 
 
 def test_launcher_and_pawld_killed_together(watched, home):
