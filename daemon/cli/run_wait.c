@@ -82,8 +82,21 @@ static bool from_tree(pid_t pid)
 	return false;
 }
 
+/* Whether somebody above us does job control for our process group: the kernel's "not orphaned", looked at along our own line. */
+static bool in_a_job(void)
+{
+	pid_t pid = getppid();
+
+	for (int i = 0; i < 64 && pid > 0 && getpgid(pid) == getpgrp(); i++)
+		pid = parent_of(pid);
+	return pid > 0 && getpgid(pid) != getpgrp() && getsid(pid) == getsid(0);
+}
+
+/* Without a shell above us nobody would continue us: the command stays as it is, and its limits, the door and SIGCONT are heard. */
 static void stopped(struct run *r)
 {
+	if (!in_a_job())
+		return;
 	(void)raise(SIGSTOP); /* so that the shell that started us has its terminal back */
 	(void)kill(r->child.pid, SIGCONT);
 }
