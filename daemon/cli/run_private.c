@@ -1,5 +1,6 @@
 /* daemon/cli/run_private.c - the pawld of one run (--policy): its folder, its start, its end. Between us and it stands a keeper, which holds
- * the other end of a pipe: were `pawl run` killed, the keeper gives that pawld the time to end the tree, and then ends it. */
+ * the other end of a pipe: were that pawld killed, the keeper starts another; were `pawl run` killed, it gives that pawld the time to end the
+ * tree, and then ends it. */
 #include "daemon/cli/run.h"
 
 #include "daemon/cli/init.h"
@@ -23,7 +24,10 @@
 #define KEEP_FIRST_MS 100
 #define KEEP_LAST_MS 2000
 #define KEEP_TRIES 20
+#define KEEP_DEATHS 5	    /* in a row, each at its start: the next one would die as well */
+#define KEEP_LIVED_MS 5000  /* then it was no death at the start */
 #define OUTPUT "pawld.out"
+enum { PAWLD_DONE = 0, PAWLD_LOG_DAMAGED = 65 }; /* of its exit statuses: pawld(8) */
 
 /* ---- the folder ---- */
 
@@ -126,7 +130,7 @@ static void exec_pawld(const char *dir)
 	_exit(127);
 }
 
-/* true: our side wants it to end, by a word, or by the end of a `pawl run` that was killed. */
+/* true: our side wants it to end, by a word, or by the end of a `pawl run` that was killed and whose tree has had its time. */
 static bool keep_one(const char *dir, int line, int *ret)
 {
 	pid_t pid = fork();
@@ -136,15 +140,18 @@ static bool keep_one(const char *dir, int line, int *ret)
 
 	if (pid == 0)
 		exec_pawld(dir);
-	p[0].fd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p[0].fd < 0)
+	if (pid < 0)
 		_exit(LAUNCH_FAILED);
+	p[0].fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p[0].fd < 0) { /* it could not be waited for, and nobody else would end it */
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+		_exit(LAUNCH_FAILED);
+	}
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
-	asked = !p[0].revents;
+	asked = !p[0].revents && (read(line, &word, 1) == 1 || poll(p, 1, ORPHAN_MS) <= 0);
 	if (asked) {
-		if (read(line, &word, 1) != 1)
-			(void)poll(p, 1, ORPHAN_MS);
 		(void)kill(pid, SIGTERM);
 		if (poll(p, 1, STOP_MS) <= 0)
 			(void)kill(pid, SIGKILL);
@@ -155,22 +162,46 @@ static bool keep_one(const char *dir, int line, int *ret)
 	return asked;
 }
 
-/* In the keeper's place: until pawld is to end, or cannot go on. One that was killed is started again, and again while what it left is still
- * about: its judging process may hold the lock for a moment. */
+struct keeping {
+	int tries;  /* how often one that fails is started again */
+	int deaths; /* in a row */
+	int pause;  /* before the next start */
+};
+
+/* Whether another pawld is started. One that was killed is, and again while what it left is still about: its judging process may hold the lock
+ * for a moment. One that was told to end, or says that its log is damaged, is not. */
+static bool goes_on(struct keeping *k, int st, bool lived)
+{
+	if (WIFEXITED(st) && (WEXITSTATUS(st) == PAWLD_DONE || WEXITSTATUS(st) == PAWLD_LOG_DAMAGED))
+		return false;
+	if (lived)
+		*k = (struct keeping){ KEEP_TRIES, 0, KEEP_FIRST_MS };
+	if (!WIFSIGNALED(st))
+		return k->tries-- > 0;
+	k->tries = KEEP_TRIES;
+	return ++k->deaths < KEEP_DEATHS;
+}
+
+/* In the keeper's place: until pawld is to end, or cannot go on. */
 static _Noreturn void keep(const char *dir, int line)
 {
+	struct keeping k = { 0, 0, KEEP_FIRST_MS };
 	struct pollfd p = { line, POLLIN, 0 };
+	bool left = false; /* `pawl run` has hung up without a word: a tree, perhaps, which somebody has to end; but not for ever */
+	int64_t since = run_now_ms();
 	int st = 0;
 	char word;
 
-	for (int tries = 0, pause = KEEP_FIRST_MS; !keep_one(dir, line, &st);) {
-		if (WIFSIGNALED(st))
-			tries = KEEP_TRIES;
-		else if (tries-- <= 0)
-			break;
-		if (poll(&p, 1, pause) > 0 && read(line, &word, 1) == 1)
-			break; /* what hung up without a word has left a tree, perhaps, which somebody has to end */
-		pause = pause * 2 < KEEP_LAST_MS ? pause * 2 : KEEP_LAST_MS;
+	while (!keep_one(dir, line, &st) && goes_on(&k, st, !left && run_now_ms() - since >= KEEP_LIVED_MS)) {
+		if (!left && poll(&p, 1, k.pause) > 0) {
+			if (read(line, &word, 1) == 1)
+				break;
+			left = true;
+		}
+		if (left)
+			(void)poll(NULL, 0, k.pause); /* a line that has hung up ends no waiting */
+		k.pause = k.pause * 2 < KEEP_LAST_MS ? k.pause * 2 : KEEP_LAST_MS;
+		since = run_now_ms();
 	}
 	_exit(WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st));
 }

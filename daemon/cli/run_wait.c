@@ -237,6 +237,12 @@ static bool done(const struct run *r)
 	return r->said_ended || r->lost || (r->said_exited && !r->watched);
 }
 
+/* Nobody is there, and nobody starts another one: the keeper of a run's own pawld has given up. */
+static bool forsaken(const struct run *r)
+{
+	return r->opt.policy && !r->own.keeper && r->door < 0;
+}
+
 void run_wait(struct run *r)
 {
 	struct pawl_error err;
@@ -254,7 +260,7 @@ void run_wait(struct run *r)
 	if (r->door >= 0 && run_door_tell(r, "exited", &err) < 0)
 		run_door_lost(r);
 	until = run_now_ms() + END_MS;
-	while (!done(r) && run_now_ms() < until)
+	while (!done(r) && !forsaken(r) && run_now_ms() < until)
 		wait_a_little(r, until);
 	if (!done(r) && !r->opt.quiet)
 		run_say("pawld did not say that %s has ended; `pawl log show` tells what it knows", r->session);

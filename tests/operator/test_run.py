@@ -530,10 +530,16 @@ FAKE = f"""#!{PY}
 import os, signal, sys, time
 sys.path.insert(0, {str(live.ROOT / "tests" / "support")!r})
 from scripted_door import WatchDoor
-if os.path.exists({{fail!r}}):
-    print("pawld: \\x1b[1mno can do", file=sys.stderr)
-    sys.exit(70)
 d = sys.argv[sys.argv.index("--dir") + 1]
+open(d + "/starts", "a").write("x")
+if os.path.exists({{fail!r}}):
+    how = open({{fail!r}}).read()
+    print("pawld: \\x1b[1mno can do", file=sys.stderr, flush=True)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "once":
+        os.unlink({{fail!r}})
+    sys.exit(int(how) if how.isdigit() else 75)
 w = WatchDoor(d + "/run/watch.sock")
 open(d + "/pid", "w").write(str(os.getpid()))
 def stop(*a):
@@ -589,10 +595,86 @@ def test_own_pawld_lets_the_user_pass(own):
 
 
 def test_own_pawld_that_cannot_start(own):
-    (own.where / "fail").touch()
+    (own.where / "fail").write_text("70")
     done = subprocess.run(own("touch", str(own.where / "ran")), env=own.env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 125 and "pawl run: pawld: \\u{1b}[1mno can do\n" in done.stderr and "did not get ready" in done.stderr, done
     assert not (own.where / "ran").exists()
+
+
+def started(own):
+    """Of a run that goes on: `pawl run`, its folder."""
+    p = subprocess.Popen(own("sh", "-c", "echo ready; read x; exit 3"), env=own.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line(p)
+    return p, own.folders()[0]
+
+
+def starts(folder):
+    return len((folder / "starts").read_text())
+
+
+def strike(folder):
+    """Kills the scripted pawld; its number is looked at until it is a living one's."""
+    def pid():
+        try:
+            got = int((folder / "pid").read_text())
+        except ValueError:  # it is being written
+            return 0
+        return got if live.alive(got) else 0
+    os.kill(live.until("there is a pawld", pid, 30), signal.SIGKILL)
+
+
+def keepers(p):
+    return [int(x) for x in os.listdir("/proc") if x.isdigit() and parent(int(x)) == p.pid and comm(int(x)) == "pawl\n"]
+
+
+def test_own_pawld_that_dies_at_each_start(own):
+    (own.where / "fail").write_text("killed")
+    began = time.monotonic()
+    done = subprocess.run(own("true"), env=own.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 125 and "did not get ready" in done.stderr and time.monotonic() - began < 20, done
+    assert starts(own.folders()[0]) == 5
+
+
+@pytest.mark.parametrize("status", ["0", "65"])
+def test_own_pawld_that_no_start_mends(own, status):
+    """Killed, it is started again; then it ends in order, or says that its log is damaged: nobody is to start that one again, nor to wait for it."""
+    p, folder = started(own)
+    (own.where / "fail").write_text(status)
+    strike(folder)
+    live.until("its keeper has ended", lambda: not keepers(p), 20)
+    assert starts(folder) == 2
+    began = time.monotonic()
+    close(p)
+    assert "did not say that s_5 has ended" in end(p, 3) and time.monotonic() - began < 10
+
+
+def test_own_pawld_killed_now_and_then(own):
+    """More often than one may die in a row at its start, but one of them had lived."""
+    p, folder = started(own)
+    for n in range(1, 8):
+        if n == 4:
+            time.sleep(6)
+        strike(folder)
+        live.until("there is another", lambda: starts(folder) == n + 1, 20)
+    close(p)
+    end(p, 3)
+    assert (folder / "stopped").read_text() == "['rejoin', 'exited']"
+
+
+def test_own_pawld_is_killed_after_its_launcher(own):
+    """The tree is still to be ended: another one is started, and again where what the first left is in its way."""
+    p, folder = started(own)
+    (own.where / "fail").write_text("once")
+    p.kill()
+    time.sleep(0.5)
+    strike(folder)
+    live.until("there is a third", lambda: starts(folder) == 3 and not (own.where / "fail").exists(), 20)
+    live.until("it serves", lambda: (folder / "run" / "watch.sock").exists() and live.alive(int((folder / "pid").read_text() or 0)), 20)
+    os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+    live.until("it has ended in order", lambda: (folder / "stopped").exists(), 20)
+    p.communicate()
+    time.sleep(1)
+    assert starts(folder) == 3
 
 
 def test_own_policy_that_cannot_be_loaded(own):
