@@ -74,12 +74,21 @@ static uint64_t kernel_dev(unsigned major, unsigned minor)
 
 bool deny_mount_dev(const char *line, uint64_t mount, uint64_t *ret)
 {
-	unsigned long long id;
-	unsigned maj, min;
+	static const char after[4] = { ' ', ' ', ':', ' ' }; /* id, parent, major, minor */
+	unsigned long long n[4];
+	char *end;
 
-	if (sscanf(line, "%llu %*u %u:%u ", &id, &maj, &min) != 3 || id != mount)
+	for (size_t i = 0; i < PAWL_LEN(n); i++) {
+		if (*line < '0' || *line > '9')
+			return false;
+		n[i] = strtoull(line, &end, 10);
+		if (*end != after[i])
+			return false;
+		line = end + 1;
+	}
+	if (n[0] != mount || n[2] > UINT32_MAX || n[3] > UINT32_MAX)
 		return false;
-	*ret = kernel_dev(maj, min);
+	*ret = kernel_dev((unsigned)n[2], (unsigned)n[3]);
 	return true;
 }
 
