@@ -29,10 +29,17 @@ static void put_hidden(struct walk *w)
 
 /* ---- a command line: what one argument says of the next ---- */
 
+enum next {
+	NEXT_PLAIN,
+	NEXT_ACCOUNT, /* it is name:password */
+	NEXT_BARE,    /* the value of a name, unless it is an option */
+	NEXT_VALUE,   /* that of an option with a secret's name, unless it begins with -- */
+	NEXT_SECRET,
+};
 struct command {
-	bool value;   /* the next argument is the value of a flag with a secret's name */
-	bool account; /* it is name:password */
-	bool sql, pass; /* mysql takes -pPASSWORD, sshpass -p PASSWORD */
+	enum next next;
+	unsigned programs; /* that were named so far */
+	bool setter;
 };
 
 static bool starts(struct str s, const char *z)
@@ -49,70 +56,95 @@ static struct str program_name(struct str s)
 	return slash ? (struct str){ slash + 1, (size_t)(s.p + s.n - slash) - 1 } : s;
 }
 
-static void first_arg(struct command *c, struct str s)
+static struct str from(struct str s, size_t i)
 {
-	struct str name = program_name(s);
-
-	c->sql = starts(name, "mysql") || starts(name, "mariadb");
-	c->pass = str_is(name, "sshpass");
+	return (struct str){ s.p + i, s.n - i };
 }
 
-static bool numbers_only(struct str s)
+/* The first n bytes of s, and what stands for the rest. */
+static void put_head(struct walk *w, struct str s, size_t n)
 {
-	for (size_t i = 0; i < s.n; i++)
-		if ((s.p[i] < '0' || s.p[i] > '9') && s.p[i] != ':')
-			return false;
-	return true;
-}
-
-/* me:secret; but 1000:1000 is a user and a group. */
-static bool put_account(struct walk *w, struct str head, struct str s)
-{
-	const char *colon = s.n ? memchr(s.p, ':', s.n) : NULL;
-
-	if (!colon || numbers_only(s))
-		return false;
 	buf_reset(&w->text);
-	buf_str_add(&w->text, head);
-	buf_add(&w->text, s.p, (size_t)(colon - s.p) + 1);
+	buf_add(&w->text, s.p, n);
 	buf_puts(&w->text, REDACTED);
 	if (buf_ok(&w->text))
 		buf_json(w->out, buf_str(&w->text));
 	else
 		w->out->failed = true;
+}
+
+/* me:secret, from the byte at on. */
+static bool put_account(struct walk *w, struct str s, size_t at)
+{
+	const char *colon = s.n > at ? memchr(s.p + at, ':', s.n - at) : NULL;
+
+	if (!colon || secret_numbers(from(s, at)))
+		return false;
+	put_head(w, s, (size_t)(colon - s.p) + 1);
 	return true;
 }
 
 /* --user me:secret, -u me:secret, --user=me:secret */
 static bool put_user(struct walk *w, struct command *c, struct str s)
 {
-	if (str_is(s, "-u") || str_is(s, "--user") || str_is(s, "--proxy-user") || str_is(s, "-U"))
-		c->account = true;
-	else if (starts(s, "--user="))
-		return put_account(w, STR("--user="), (struct str){ s.p + 7, s.n - 7 });
+	static const char *const users[] = { "-u", "-U", "--user", "--proxy-user" };
+
+	for (size_t i = 0; i < PAWL_LEN(users); i++) {
+		size_t n = strlen(users[i]);
+
+		if (str_is(s, users[i]))
+			c->next = NEXT_ACCOUNT;
+		else if (starts(s, users[i]) && s.p[n] == '=')
+			return put_account(w, s, n + 1);
+	}
 	return false;
+}
+
+/* What a known program reads in s: mysql -psecret, curl -sSu me:secret */
+static bool put_option(struct walk *w, struct command *c, struct str s)
+{
+	size_t at = 0;
+	enum secret_option kind = secret_option(c->programs, s, &at);
+
+	if (kind != OPTION_PLAIN && at == s.n)
+		c->next = kind == OPTION_SECRET ? NEXT_SECRET : NEXT_ACCOUNT;
+	else if (kind == OPTION_ACCOUNT)
+		return put_account(w, s, at);
+	else if (kind == OPTION_SECRET)
+		put_head(w, s, at);
+	return kind == OPTION_SECRET && at < s.n;
+}
+
+/* Does s, a whole argument, name what the next one holds? */
+static enum next name_of_next(const struct walk *w, const struct command *c, struct str s)
+{
+	bool option = s.n > 3 && s.p[0] == '-', name = c->setter && s.n && s.p[0] != '-' && !memchr(s.p, ' ', s.n);
+
+	if (!(option || name) || memchr(s.p, '=', s.n) || secret_name(w->set, s) == NAME_PLAIN)
+		return NEXT_PLAIN;
+	return option ? NEXT_VALUE : NEXT_BARE;
+}
+
+static bool is_value(enum next what, struct str s)
+{
+	return what == NEXT_SECRET || (what == NEXT_VALUE && !starts(s, "--")) || (what == NEXT_BARE && !starts(s, "-"));
 }
 
 static void put_arg(struct walk *w, struct command *c, struct str s, bool cut)
 {
-	struct command was = *c;
-	bool flag = s.n > 1 && s.p[0] == '-';
+	enum next what = c->next;
 
-	c->value = c->account = false;
-	if (was.value && !starts(s, "--")) {
+	c->next = NEXT_PLAIN;
+	c->programs |= secret_programs(program_name(s));
+	if (is_value(what, s)) {
 		put_hidden(w);
 		return;
 	}
-	if ((was.account && put_account(w, STR_NONE, s)) || put_user(w, c, s))
+	if ((what == NEXT_ACCOUNT && put_account(w, s, 0)) || put_user(w, c, s) || put_option(w, c, s))
 		return;
-	if (was.sql && starts(s, "-p") && s.n > 2) {
-		buf_puts(w->out, "\"-p" REDACTED "\"");
-		return;
-	}
-	if (flag && !memchr(s.p, '=', s.n) && s.n > 3)
-		c->value = secret_name(w->set, s) != NAME_PLAIN;
-	if (was.pass && str_is(s, "-p"))
-		c->value = true;
+	if (c->next == NEXT_PLAIN) /* no such option */
+		c->next = str_is(s, "--") && what > NEXT_ACCOUNT ? NEXT_SECRET : name_of_next(w, c, s);
+	c->setter = c->setter || secret_setter(s);
 	put_text(w, s, cut);
 }
 
@@ -196,12 +228,11 @@ static void put_object(struct walk *w, const struct json *obj, unsigned depth)
 
 static void put_array(struct walk *w, const struct json *arr, unsigned depth)
 {
-	struct command c = { .value = false };
+	struct command c = { .next = NEXT_PLAIN };
 	size_t n = json_size(arr);
 	struct str first = json_string(json_at(arr, 0));
 	bool pair = n == 2 && first.n && first.p[0] != '-' && secret_name(w->set, first) != NAME_PLAIN; /* ["Cookie", "…"] */
 
-	first_arg(&c, first);
 	buf_putc(w->out, '[');
 	for (size_t i = 0; i < n; i++) {
 		const struct json *v = json_at(arr, i);
@@ -262,7 +293,7 @@ void redact_argv(const struct redact_set *set, struct str argv, bool redact, str
 {
 	struct walk w = { .set = set, .out = out, .text = BUF_MAX(out->max) };
 	struct buf scratch = BUF_MAX(out->max);
-	struct command c = { .value = false };
+	struct command c = { .next = NEXT_PLAIN };
 
 	buf_putc(out, '[');
 	for (size_t i = 0; i < argv.n;) {
@@ -273,8 +304,6 @@ void redact_argv(const struct redact_set *set, struct str argv, bool redact, str
 		out->failed = out->failed || scratch.failed;
 		if (i)
 			buf_putc(out, ',');
-		else
-			first_arg(&c, s);
 		if (redact)
 			put_arg(&w, &c, s, !nul);
 		else

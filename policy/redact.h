@@ -40,4 +40,17 @@ enum secret_name { NAME_PLAIN, NAME_WEAK, NAME_STRONG };
 enum secret_name secret_name(const struct redact_set *set, struct str name);
 /* Equal but for case, and for - _ and other marks between letters. */
 bool secret_name_eq(struct str a, struct str b);
+
+/* ---- redact_option.c ---- */
+enum secret_option { OPTION_PLAIN, OPTION_SECRET, OPTION_ACCOUNT /* name:secret */ };
+/* Which known programs' name the text begins with, a bit each. */
+unsigned secret_programs(struct str text);
+/* What one of these programs reads in word, or, if *ret_at is the word's end, in the next one. */
+enum secret_option secret_option(unsigned programs, struct str word, size_t *ret_at);
+/* 1000:1000, a user and a group or two ports. */
+bool secret_numbers(struct str s);
+/* Says of a command line that it gives a value to a name: aws configure set NAME VALUE. */
+bool secret_setter(struct str word);
+/* The same of the words before the name at i in a text. */
+bool secret_set_before(struct str text, size_t i);
 #endif

@@ -8,7 +8,7 @@ struct scan {
 	bool cut;
 	struct buf *out;
 	size_t done; /* bytes of s that are in out */
-	bool sql, pass; /* in a line with mysql, sshpass: -p has a password behind it */
+	unsigned programs; /* that this command named so far */
 };
 
 static bool alnum(char c)
@@ -182,54 +182,63 @@ static size_t address(struct scan *sc, size_t from)
 /* The next word of a command line that stands in one text, without its quotes. */
 static void next_word(const struct scan *sc, size_t i, size_t *ret_from, size_t *ret_to)
 {
+	const char *end = NULL;
+
 	while (at(sc, i) == ' ' || at(sc, i) == '\t')
 		i++;
-	if (quote(at(sc, i)))
+	if (quote(at(sc, i))) {
 		i++;
+		if (i < sc->s.n && !blank(sc->s.p[i])) /* else it closes */
+			end = memchr(sc->s.p + i, sc->s.p[i - 1], sc->s.n - i);
+	}
 	*ret_from = *ret_to = i;
-	while (*ret_to < sc->s.n && !blank(sc->s.p[*ret_to]) && !quote(sc->s.p[*ret_to]))
+	if (end)
+		*ret_to = (size_t)(end - sc->s.p);
+	while (!end && *ret_to < sc->s.n && !blank(sc->s.p[*ret_to]) && !quote(sc->s.p[*ret_to]))
 		++*ret_to;
 }
 
-/* Behind -u: me:secret; 1000:1000 is a user and a group. */
-static size_t account(struct scan *sc, size_t i, size_t from, size_t to)
+/* me:secret behind the option at i, from there on. */
+static size_t account(struct scan *sc, size_t i, size_t behind)
 {
-	const char *colon = memchr(sc->s.p + from, ':', to - from);
-	bool numbers = true;
+	const char *colon;
+	size_t from, to;
 
-	for (size_t k = from; k < to; k++)
-		numbers = numbers && ((sc->s.p[k] >= '0' && sc->s.p[k] <= '9') || sc->s.p[k] == ':');
-	return colon && !numbers ? hide(sc, (size_t)(colon - sc->s.p) + 1, to) : i;
+	next_word(sc, behind, &from, &to);
+	colon = memchr(sc->s.p + from, ':', to - from);
+	return colon && !secret_numbers((struct str){ sc->s.p + from, to - from }) ? hide(sc, (size_t)(colon - sc->s.p) + 1, to) : i;
 }
 
 /* An option at i, with a blank or a quote before it: what redact.c knows of lists, in a line of one text. i: nothing was hidden. */
 static size_t option(struct scan *sc, size_t i)
 {
-	static const char *const users[] = { "-u ", "-U ", "--user ", "--user=", "--proxy-user " };
-	size_t from, to;
+	static const char *const users[] = { "-u ", "-U ", "--user ", "--user=", "--proxy-user ", "--proxy-user=" };
+	size_t behind = 0, from, to = i;
+	enum secret_option kind;
 
 	for (size_t k = 0; k < PAWL_LEN(users); k++)
-		if (starts(sc, i, users[k])) {
-			next_word(sc, i + strlen(users[k]), &from, &to);
-			return account(sc, i, from, to);
-		}
-	if (!starts(sc, i, "-p") || !(sc->sql || sc->pass) || (sc->sql && (blank(at(sc, i + 2)) || i + 2 >= sc->s.n)))
+		if (starts(sc, i, users[k]))
+			return account(sc, i, i + strlen(users[k]));
+	while (to < sc->s.n && !blank(sc->s.p[to]))
+		to++;
+	kind = secret_option(sc->programs, (struct str){ sc->s.p + i, to - i }, &behind);
+	if (kind == OPTION_PLAIN)
 		return i;
-	next_word(sc, i + 2, &from, &to);
+	if (kind == OPTION_ACCOUNT)
+		return account(sc, i, i + behind);
+	next_word(sc, i + behind, &from, &to);
 	return to > from ? hide(sc, from, to) : i;
 }
 
-/* Which program's options the following are, up to the command's end. */
+/* Which programs' options the following are, up to the command's end. */
 static void program(struct scan *sc, size_t i, bool edge)
 {
 	char c = sc->s.p[i];
 
 	if (c == '|' || c == ';' || c == '&' || c == '\n')
-		sc->sql = sc->pass = false;
-	else if (edge && (starts(sc, i, "mysql") || starts(sc, i, "mariadb")))
-		sc->sql = true;
-	else if (edge && starts(sc, i, "sshpass "))
-		sc->pass = true;
+		sc->programs = 0;
+	else if (edge)
+		sc->programs |= secret_programs((struct str){ sc->s.p + i, sc->s.n - i });
 }
 
 /* ---- behind a name ---- */
@@ -294,6 +303,29 @@ static size_t header_value(struct scan *sc, size_t from, char around, enum secre
 	return hide(sc, from, to);
 }
 
+/* A value may go on in brackets: ('me', 'secret'), f("secret"). Returns where they end; the line's end, if they do not soon. */
+static size_t brackets_end(const struct scan *sc, size_t from)
+{
+	size_t depth = 0, most = sc->s.n - from < 1024 ? sc->s.n : from + 1024, to = from;
+	char in = '\0';
+
+	for (; to < most; to++) {
+		char c = sc->s.p[to];
+
+		if (c == '\\')
+			to++;
+		else if (in || quote(c))
+			in = in == c ? '\0' : in ? in : c;
+		else if (c == '(' || c == '[' || c == '{')
+			depth++;
+		else if ((c == ')' || c == ']' || c == '}') && --depth == 0)
+			return to + 1;
+	}
+	for (to = from; to < sc->s.n && !line_end(sc, to);)
+		to++;
+	return to;
+}
+
 static size_t plain_value(struct scan *sc, size_t from, bool in_json)
 {
 	size_t to = from;
@@ -302,7 +334,7 @@ static size_t plain_value(struct scan *sc, size_t from, bool in_json)
 		size_t word = to;
 
 		while (to < sc->s.n && !blank(sc->s.p[to]) && !quote(sc->s.p[to]) && !strchr(in_json ? ",}]&;" : "&;", sc->s.p[to]))
-			to++;
+			to = strchr("([{", sc->s.p[to]) ? brackets_end(sc, to) : to + 1;
 		if (words || !is_scheme((struct str){ sc->s.p + word, to - word }) || at(sc, to) != ' ')
 			break;
 		to++; /* Authorization=Bearer abc */
@@ -331,37 +363,63 @@ static size_t encoded(struct scan *sc, size_t from)
 	return hide(sc, from, to);
 }
 
+static size_t blanks_end(const struct scan *sc, size_t p)
+{
+	while (at(sc, p) == ' ' || at(sc, p) == '\t')
+		p++;
+	return p;
+}
+
+/* Behind the quote and the bracket that close a name: "name", [name], x['name']. */
+static size_t name_end(const struct scan *sc, size_t e, char around, bool *ret_closed)
+{
+	size_t p = e;
+
+	*ret_closed = quote(around) && (at(sc, p) == around || (at(sc, p) == '\\' && at(sc, p + 1) == around));
+	if (*ret_closed)
+		p += at(sc, p) == '\\' ? 2 : 1;
+	return at(sc, p) == ']' && (*ret_closed || around == '[') ? p + 1 : p;
+}
+
+/* Where the value begins whose name at i ends before p; 0: none does. */
+static size_t value_start(const struct scan *sc, size_t i, size_t e, size_t p, char *ret_sep)
+{
+	char sep = at(sc, p);
+
+	*ret_sep = sep;
+	if (sep == '=' || sep == ':') {
+		for (p++; at(sc, p) == '=' || at(sc, p) == '>';)
+			p++;
+	} else if (p == e || sep == '\0' || (sc->s.p[i] != '-' && !secret_set_before(sc->s, i))) {
+		return 0; /* neither name=… nor --name … nor set name … */
+	} else if (sep == '-') {
+		if (!starts(sc, p, "-- ")) /* what follows is no option, whatever it looks like */
+			return 0;
+		p += 3;
+	} else if (sep == ',') { /* ["--name", "…"] */
+		p++;
+	}
+	p = blanks_end(sc, p);
+	return p < sc->s.n ? p : 0;
+}
+
 /* A name ends at e: is there a value behind it? Returns where to go on, e if not. */
 static size_t named(struct scan *sc, size_t i, size_t e, enum secret_name kind)
 {
 	char around = i ? sc->s.p[i - 1] : '\0', sep;
-	bool closed = false;
-	size_t p = e;
+	bool closed;
+	size_t p = name_end(sc, e, around, &closed);
 
-	if (quote(around) && (at(sc, p) == around || (at(sc, p) == '\\' && at(sc, p + 1) == around))) {
-		p += at(sc, p) == '\\' ? 2 : 1;
-		closed = true;
-	} else if (around == '[' && at(sc, p) == ']') {
-		p++;
-	}
 	if (around == '<' && at(sc, p) == '>')
 		return element(sc, e, p + 1);
-	while (at(sc, p) == ' ' || at(sc, p) == '\t')
-		p++;
-	sep = at(sc, p);
-	if (sep == '%' && at(sc, p + 1) == '3' && (at(sc, p + 2) | 0x20) == 'd') /* name%3Dvalue%26, in a query of a query */
+	p = blanks_end(sc, p);
+	if (at(sc, p) == '%' && at(sc, p + 1) == '3' && (at(sc, p + 2) | 0x20) == 'd') /* name%3Dvalue%26, in a query of a query */
 		return encoded(sc, p + 3);
-	if (sep == '=' || sep == ':') {
-		p++;
-		while (at(sc, p) == '=' || at(sc, p) == '>')
-			p++;
-	} else if (sc->s.p[i] != '-' || p == e || sep == '-' || sep == '\0') {
-		return e; /* neither name=… nor --name … */
-	}
-	while (at(sc, p) == ' ' || at(sc, p) == '\t')
-		p++;
-	if (p == sc->s.n)
+	p = value_start(sc, i, e, p, &sep);
+	if (!p)
 		return e;
+	if (closed && (at(sc, p) == 'b' || at(sc, p) == 'f' || at(sc, p) == 'r') && quote(at(sc, p + 1))) /* b'…' */
+		p++;
 	if (quote(at(sc, p)) && !(at(sc, p) == around && !closed))
 		return quoted(sc, p);
 	if (at(sc, p) == '\\' && quote(at(sc, p + 1)))
