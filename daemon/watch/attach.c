@@ -1,6 +1,5 @@
-/* daemon/watch/attach.c - what the rest asks for: a tree, new limits, its end. The rest meets strangers, so nothing in a message is believed
+/* daemon/watch/attach.c - what the rest asks for: a tree. The rest meets strangers, so nothing in a message is believed
  * that the kernel can be asked about: the pidfd says who, /proc says whose, and limits that cannot be held are refused by name. */
-#include "daemon/base/oplog.h"
 #include "daemon/watch/trees_int.h"
 
 #include <errno.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #define SCAN_ROUNDS 64
-#define FLAGS_ALL (ATTACH_RUN | ATTACH_LOG_ONLY | ATTACH_EVENTS)
 #define HOLD_ALL ((uint32_t)(HOLD_EVENTS << 1) - 1)
 /* Threads are tasks for the pids controller and not for the policy; the kernel's programs count exactly, this is what stands behind them. */
 #define TASKS_EACH 64u
@@ -55,8 +53,8 @@ static uint32_t holds(const struct trees *t, uint32_t flags)
 		held |= HOLD_CPU | HOLD_WALL; /* cpu.stat counts the dead too */
 	if (t->guard || (flags & ATTACH_RUN))
 		held |= HOLD_WALL; /* by descent only where a subreaper keeps orphans in reach */
-	if ((flags & ATTACH_RUN) && t->probes->row[WP_LANDLOCK].state == WATCH_ON)
-		held |= HOLD_WRITES; /* the launcher does it, in the child */
+	if (t->probes->row[WP_LANDLOCK].state == WATCH_ON && (flags & ATTACH_RUN))
+		held |= HOLD_WRITES; /* the launcher does it, in the child; what runs already is confined by nobody */
 	return held;
 }
 
@@ -116,7 +114,7 @@ static bool who_asks(int asker, struct ucred *ret)
 }
 
 /* In a tree already? The tag says so; without it the cgroup, or what was seen. */
-static bool is_watched(const struct trees *t, const struct proc_id *who, int pidfd)
+static bool is_watched(const struct trees *t, const struct proc_id *id, int pidfd)
 {
 	if (t->guard)
 		return guard_tag_of(t->guard, pidfd) != 0;
@@ -125,23 +123,10 @@ static bool is_watched(const struct trees *t, const struct proc_id *who, int pid
 
 		if (o->over)
 			continue;
-		if ((o->first.pid == who->pid && o->first.start == who->start) || (o->cg.id ? cgroup_has(&o->cg, who->pid) : tree_knows(o, who)))
+		if ((o->first.pid == id->pid && o->first.start == id->start) || (o->cg.id ? cgroup_has(&o->cg, id->pid) : tree_knows(o, id)))
 			return true;
 	}
 	return false;
-}
-
-static bool all_of_uid(struct trees *t, uint32_t pid, uint32_t uid, struct pawl_error *err)
-{
-	uint32_t its;
-	size_t n;
-
-	t->pid[0] = pid;
-	n = proc_tree(t->pid, 1, MAX_MEMBERS, (uint32_t)getpid());
-	for (size_t i = 1; i < n; i++)
-		if (proc_real_uid(t->pid[i], &its) && its != uid)
-			return bad(err, EPERM, "process %u, which descends from it, is of uid %u", t->pid[i], its) == 0;
-	return true;
 }
 
 static int check_process(struct trees *t, const struct watch_attach *a, const int fd[static PEER_FDS], struct tree *tr, struct pawl_error *err)
@@ -166,20 +151,63 @@ static int check_process(struct trees *t, const struct watch_attach *a, const in
 		return bad(err, EPERM, "process %u does not descend from %u that asked", pid, asker);
 	if (who.uid != 0 && uid != who.uid)
 		return bad(err, EPERM, "process %u is of uid %u, and uid %u asked", pid, uid, who.uid);
-	if (who.uid != 0 && !all_of_uid(t, pid, uid, err)) /* a program of another's that was started by setuid is not the asker's to have ended */
-		return err->code;
 	if (is_watched(t, &first.id, pidfd))
 		return bad(err, EBUSY, "process %u is watched already", pid);
 	if (!proc_of_pidfd(pidfd, &again) || again != pid) /* it lived while all this was read, so it was about this process */
 		return bad(err, ESRCH, "process %u has ended", pid);
 	tr->first = first.id;
 	tr->uid = uid;
+	tr->one_uid = who.uid != 0;
 	if ((a->flags & ATTACH_RUN) && first.ppid == peer.id.pid && peer.id.pid != 1)
 		tr->peer = peer.id; /* its launcher; from anybody further up it would inherit strangers */
 	return 0;
 }
 
 /* ---- its descendants ---- */
+
+/* Whom a plain user may not kill is not killed for one either. false: pid is there, and of another uid. */
+static bool may_be_taken(const struct tree *tr, uint32_t pid, struct pawl_error *err)
+{
+	struct proc_stat s;
+	uint32_t uid;
+	bool told;
+
+	if (!tr->one_uid)
+		return true;
+	told = proc_real_uid(pid, &uid);
+	if ((told && uid == tr->uid) || !proc_stat(pid, &s) || s.dead)
+		return true;
+	if (told)
+		(void)bad(err, EPERM, "process %u, which descends from it, is of uid %u", pid, uid);
+	else
+		(void)bad(err, EPERM, "process %u descends from it, and /proc does not tell its uid", pid);
+	return false;
+}
+
+/* All that descends from the first process, itself first, in t->pid. */
+static int list_descendants(struct trees *t, const struct tree *tr, size_t *ret_n, struct pawl_error *err)
+{
+	bool whole;
+
+	t->pid[0] = tr->first.pid;
+	*ret_n = proc_tree(t->pid, 1, MAX_MEMBERS, (uint32_t)getpid(), &whole);
+	if (whole)
+		return 0;
+	return *ret_n >= MAX_MEMBERS ? bad(err, E2BIG, "more than %d processes are too many to be attached", MAX_MEMBERS)
+				     : bad(err, EAGAIN, "/proc did not tell all that descends from process %u", tr->first.pid);
+}
+
+/* Before anything is tagged: what fails later ends the tree. */
+static int check_descendants(struct trees *t, const struct tree *tr, struct pawl_error *err)
+{
+	size_t n;
+	int r = list_descendants(t, tr, &n, err);
+
+	for (size_t i = 1; r == 0 && i < n; i++)
+		if (!may_be_taken(tr, t->pid[i], err))
+			r = err->code;
+	return r;
+}
 
 /* A child of a member. Parents stand before their children in the list, so a member's place is known by one look: a walk up from each of
  * them would be n*n looks at a chain of n, which anybody can make who has a session. */
@@ -217,7 +245,9 @@ static bool take_one(struct trees *t, struct tree *tr, uint32_t pid, bool *ret_f
 		(void)close(fd);
 		return false;
 	}
-	if (!in && cgroup_enter(&tr->cg, pid, err) < 0)
+	if (!may_be_taken(tr, pid, err)) /* became another's since the first look */
+		*ret_failed = true;
+	else if (!in && cgroup_enter(&tr->cg, pid, err) < 0)
 		*ret_failed = err->os_errno != ESRCH;
 	else
 		fresh = !in;
@@ -240,8 +270,8 @@ static int scan(struct trees *t, struct tree *tr, struct pawl_error *err)
 		bool fresh = false, failed = false;
 		size_t n;
 
-		t->pid[0] = tr->first.pid;
-		n = proc_tree(t->pid, 1, MAX_MEMBERS, (uint32_t)getpid());
+		if (list_descendants(t, tr, &n, err) < 0)
+			return err->code;
 		for (size_t k = 1; k < n && !failed; k++)
 			fresh |= take_one(t, tr, t->pid[k], &failed, err);
 		if (failed)
@@ -258,7 +288,7 @@ static int check_attach(const struct trees *t, const struct watch_attach *a, con
 {
 	uint32_t missing = a->need & ~holds(t, a->flags);
 
-	if (a->session == 0 || (a->flags & ~FLAGS_ALL) || (a->need & ~HOLD_ALL) || a->deny_bytes != bytes)
+	if (a->session == 0 || (a->flags & ~ATTACH_FLAGS_ALL) || (a->need & ~HOLD_ALL) || a->deny_bytes != bytes)
 		return bad(err, EINVAL, "the request to attach is malformed");
 	if (deny_check(paths, bytes, a->n_deny, err) < 0) {
 		err->os_errno = EINVAL;
@@ -352,6 +382,8 @@ static int attach(struct trees *t, const struct watch_attach *a, const char *pat
 	if (r == 0)
 		r = check_process(t, a, fd, tr, err);
 	if (r == 0)
+		r = check_descendants(t, tr, err);
+	if (r == 0)
 		r = deny_init(&tr->deny, paths, bytes, a->n_deny, err);
 	if (r == 0 && epoll_ctl(t->epoll, EPOLL_CTL_ADD, pidfd, &first) < 0)
 		r = bad(err, errno, "epoll: %s", strerror(errno));
@@ -397,71 +429,4 @@ void trees_attach(struct trees *t, const void *payload, size_t n, const int fd[s
 		(void)snprintf(t->answer.message, sizeof(t->answer.message), "%.150s", err.msg);
 	}
 	t->answer_due = true;
-}
-
-/* ---- PEER_RENEW ---- */
-
-/* One step that fails keeps no other from being done. */
-static void keep_first(int *r, int next, struct pawl_error *err, const struct pawl_error *more)
-{
-	if (*r == 0 && next < 0) {
-		*r = next;
-		*err = *more;
-	}
-}
-
-static int renew(struct trees *t, const struct watch_renew *a, const char *paths, size_t bytes, struct pawl_error *err)
-{
-	struct tree *tr = trees_find(t, a->session);
-	struct pawl_error more = { .code = PAWL_OK };
-	struct guard_file files[DENY_MAX];
-	struct deny list;
-	bool fewer;
-	size_t n;
-	int r = 0;
-
-	if (a->zero || (a->flags & ~FLAGS_ALL) || a->deny_bytes != bytes || deny_check(paths, bytes, a->n_deny, err) < 0)
-		return pawl_fail(err, PAWL_E_MALFORMED, "new limits of %zu bytes are malformed", bytes);
-	if (!tr || tr->over || tr->ending)
-		return 0; /* it ended while the message was on its way */
-	r = deny_init(&list, paths, bytes, a->n_deny, err);
-	if (r < 0)
-		return r;
-	fewer = deny_lacks(&list, &tr->deny);
-	deny_done(&tr->deny);
-	tr->deny = list;
-	tr->limits = tr->ended.last.limits = a->limits;
-	tr->flags = tr->ended.last.flags = (a->flags & ~ATTACH_RUN) | (tr->flags & ATTACH_RUN); /* how it began does not change */
-	tr->reported = 0;
-	if (tr->guarded) { /* the list first: a program that is new on it is denied from here on */
-		n = deny_look(&tr->deny, files);
-		if (n)
-			r = guard_deny(t->guard, tr->session, files, n, err);
-		if (r == 0 && fewer)
-			r = guard_deny_only(t->guard, tr->session, files, n, err);
-		if (r < 0)
-			tr->deny.n_last = 0; /* looked at again in a second */
-		keep_first(&r, guard_tree_set(t->guard, tr->session, &tr->limits, tr->flags, &more), err, &more);
-	}
-	tr->limits_due = true; /* the next look writes them, and ends what is over them already */
-	keep_first(&r, saved_write(t, tr, &more), err, &more);
-	return r;
-}
-
-void trees_renew(struct trees *t, const void *payload, size_t n)
-{
-	struct pawl_error err = { .code = PAWL_OK };
-	struct watch_renew a;
-	int r;
-
-	if (n < sizeof(a)) {
-		r = pawl_fail(&err, PAWL_E_MALFORMED, "new limits of %zu bytes are malformed", n);
-	} else {
-		memcpy(&a, payload, sizeof(a));
-		r = renew(t, &a, (const char *)payload + sizeof(a), n - sizeof(a), &err);
-	}
-	if (r == PAWL_E_MALFORMED)
-		trees_malformed(t, "new limits", n);
-	else if (r < 0)
-		oplog_error("new limits for a tree", &err);
 }

@@ -129,9 +129,10 @@ int cgroup_limit(const struct cgroup *cg, uint64_t memory, uint64_t tasks, struc
 		else
 			r = limit_memory_v1(cg, memory ? text : "-1", err);
 	}
-	if (r == 0 && cg->dir[CGROUP_PIDS][0]) {
+	if (cg->dir[CGROUP_PIDS][0]) { /* whatever became of the first */
 		(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)tasks);
-		r = put(cg, CGROUP_PIDS, "pids.max", tasks ? text : "max", err);
+		if (put(cg, CGROUP_PIDS, "pids.max", tasks ? text : "max", r < 0 ? NULL : err) < 0 && r == 0)
+			r = PAWL_E_SYS;
 	}
 	return r;
 }

@@ -48,7 +48,8 @@ PAWL_MUST_USE int guard_deny_only(struct guard *g, uint64_t session, const struc
 PAWL_MUST_USE int guard_tag(struct guard *g, int pidfd, uint64_t session, struct pawl_error *err);
 /* The tree that a process belongs to, 0: none (or it is gone). */
 uint64_t guard_tag_of(struct guard *g, int pidfd);
-/* From now on every fork and exec in the tree, and every process of it that runs when the sampler looks, dies by itself. */
+/* From now on every fork and exec in the tree, and every process of it that runs when the sampler looks, dies by itself.
+ * 1: it was marked already, and the first reason stays. */
 PAWL_MUST_USE int guard_mark(struct guard *g, uint64_t session, enum watch_why why, uint64_t measured, uint64_t limit, struct pawl_error *err);
 /* Live processes of the tree wherever they are, by the tag (iter/task); at most n; returns how many. A pid may be reused before it is
  * looked at: open a pidfd, then guard_tag_of(). */

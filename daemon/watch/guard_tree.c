@@ -279,7 +279,7 @@ int guard_mark(struct guard *g, uint64_t session, enum watch_why why, uint64_t m
 		return no_tree(err, session);
 	/* the first reason stays, whoever found it */
 	if (!__atomic_compare_exchange_n(&s->claim, &none, (uint64_t)why, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return 0;
+		return 1;
 	PUT(s->measured, measured);
 	PUT(s->limit, limit);
 	__atomic_store_n(&s->killed, (uint64_t)why, __ATOMIC_SEQ_CST);

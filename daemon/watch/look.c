@@ -76,18 +76,10 @@ static bool over_memory(const struct tree *tr, const struct cgroup_use *use)
 	return use->oom_kills > tr->oom_kills;
 }
 
-/* A v1 group refuses less than what is used, after it has given back what it could: then that is too much. */
-static void write_new_limits(struct trees *t, struct tree *tr, uint64_t now)
+/* The kernel compares at a fork alone, so a limit below what lives already is for us to find. In shadow mode it tells at the next one. */
+static bool told_by_kernel(const struct tree *tr)
 {
-	struct pawl_error err = { .code = PAWL_OK };
-	const struct watch_now *last = &tr->ended.last;
-
-	if (tree_write_limits(t, tr, &err) == 0)
-		tr->limits_due = false;
-	else if (tr->limits.memory && last->memory > tr->limits.memory)
-		breach(t, tr, WHY_MEMORY, last->memory, tr->limits.memory, now);
-	else if (tr->unset++ == 0)
-		oplog_error("new limits of a tree", &err);
+	return tr->guarded && (tr->flags & ATTACH_LOG_ONLY);
 }
 
 static void check_limits(struct trees *t, struct tree *tr, const struct guard_tree *g, const struct cgroup_use *use, uint64_t now)
@@ -103,8 +95,24 @@ static void check_limits(struct trees *t, struct tree *tr, const struct guard_tr
 		breach(t, tr, WHY_CPU, last->cpu_ns, lim->cpu_ns, now);
 	else if (lim->memory && over_memory(tr, use))
 		breach(t, tr, WHY_MEMORY, last->memory_peak, lim->memory, now);
-	else if (lim->processes && !(tr->guarded && tr->flags & ATTACH_LOG_ONLY) && last->processes > lim->processes) /* a limit that was lowered; else the kernel was first */
+	else if (lim->processes && last->processes > lim->processes && !told_by_kernel(tr))
 		breach(t, tr, WHY_PROCESSES, last->processes, lim->processes, now);
+}
+
+/* A cgroup of v1 takes no limit below what is used, when that cannot be taken back: then the watcher is what ends it. */
+static void look_again_at_limits(struct trees *t, struct tree *tr, bool second, uint64_t now)
+{
+	struct cgroup_use use = { .memory = 0 };
+	uint64_t limit = tr->limits.memory;
+
+	if (!tr->limits_due || (!second && (limit == 0 || tr->ended.last.memory <= limit)))
+		return;
+	tr->limits_due = tree_write_limits(t, tr, NULL) < 0;
+	if (!tr->limits_due || limit == 0 || (tr->flags & ATTACH_LOG_ONLY))
+		return;
+	cgroup_read_memory(&tr->cg, &use);
+	if (use.memory > limit)
+		breach(t, tr, WHY_MEMORY, use.memory, limit, now);
 }
 
 /* Nobody lives: what was counted is kept until the rest has it in its log. */
@@ -137,7 +145,9 @@ static void finish(struct trees *t, struct tree *tr)
 		oplog(OPLOG_WARN, "the cgroup of session %llu cannot be removed", (unsigned long long)tr->session);
 	tr->cg.id = 0;
 	free(tr->known);
-	tr->known = NULL;
+	free(tr->young);
+	tr->known = tr->young = NULL;
+	tr->n_young = 0;
 }
 
 static bool first_ended(struct trees *t, struct tree *tr)
@@ -180,10 +190,9 @@ void tree_look(struct trees *t, struct tree *tr, bool second, uint64_t now)
 	if (tr->ending) {
 		sweep_on(t, tr);
 	} else {
-		if (tr->limits_due && !g.killed)
-			write_new_limits(t, tr, now);
+		check_limits(t, tr, &g, &use, now);
 		if (!tr->ending)
-			check_limits(t, tr, &g, &use, now);
+			look_again_at_limits(t, tr, second, now);
 		if (second && !tr->ending)
 			look_again_at_programs(t, tr);
 	}

@@ -110,46 +110,69 @@ bool proc_is_below(uint32_t pid, uint32_t ancestor)
 	return false;
 }
 
+static bool is_gone(int os_errno)
+{
+	return os_errno == ENOENT || os_errno == ESRCH;
+}
+
 /* Adds the children that a thread of pid has. */
-static size_t add_children(const char *path, uint32_t without, uint32_t *list, size_t have, size_t max, char *text)
+static size_t add_children(const char *path, uint32_t without, uint32_t *list, size_t have, size_t max, char *text, bool *whole)
 {
 	char *at = NULL;
 	uint64_t pid;
 
-	if (small_read(path, text, CHILDREN_TEXT) < 0)
+	if (small_read(path, text, CHILDREN_TEXT) < 0) {
+		*whole &= is_gone(errno);
 		return have;
-	for (char *w = strtok_r(text, " ", &at); w && have < max; w = strtok_r(NULL, " ", &at)) {
+	}
+	for (char *w = strtok_r(text, " ", &at); w; w = strtok_r(NULL, " ", &at)) {
 		size_t i = 0;
 
 		if (!small_number(w, &pid) || pid == 0 || pid > INT32_MAX || pid == without)
 			continue;
 		while (i < have && list[i] != pid)
 			i++;
-		if (i == have)
-			list[have++] = (uint32_t)pid;
+		if (i < have)
+			continue;
+		if (have >= max) {
+			*whole = false;
+			break;
+		}
+		list[have++] = (uint32_t)pid;
 	}
 	return have;
 }
 
-size_t proc_tree(uint32_t *list, size_t have, size_t max, uint32_t without)
+/* And those of all its threads. */
+static size_t add_children_of(uint32_t parent, uint32_t without, uint32_t *list, size_t have, size_t max, char *text, bool *whole)
 {
-	char path[64 + 256], *text = malloc(CHILDREN_TEXT);
+	char path[64 + 256];
+	const struct dirent *e;
+	DIR *d;
 
-	for (size_t i = 0; text && i < have; i++) {
-		const struct dirent *e;
-		DIR *d;
-
-		(void)snprintf(path, sizeof(path), "/proc/%u/task", list[i]);
-		d = opendir(path);
-		while (d && (e = readdir(d))) {
-			if (e->d_name[0] == '.')
-				continue;
-			(void)snprintf(path, sizeof(path), "/proc/%u/task/%s/children", list[i], e->d_name);
-			have = add_children(path, without, list, have, max, text);
-		}
-		if (d)
-			(void)closedir(d);
+	(void)snprintf(path, sizeof(path), "/proc/%u/task", parent);
+	d = opendir(path);
+	if (!d) {
+		*whole &= is_gone(errno);
+		return have;
 	}
+	while ((e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%u/task/%s/children", parent, e->d_name);
+		have = add_children(path, without, list, have, max, text, whole);
+	}
+	(void)closedir(d);
+	return have;
+}
+
+size_t proc_tree(uint32_t *list, size_t have, size_t max, uint32_t without, bool *ret_whole)
+{
+	char *text = malloc(CHILDREN_TEXT);
+
+	*ret_whole = text != NULL;
+	for (size_t i = 0; text && i < have; i++)
+		have = add_children_of(list[i], without, list, have, max, text, ret_whole);
 	free(text);
 	return have;
 }

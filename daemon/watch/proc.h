@@ -25,8 +25,9 @@ bool proc_real_uid(uint32_t pid, uint32_t *ret);
 bool proc_of_pidfd(int fd, uint32_t *ret);
 /* pid is ancestor, or descends from it. */
 bool proc_is_below(uint32_t pid, uint32_t ancestor);
-/* list begins with `have` roots; all that descends from them is added, at most max in all, but not `without` and what descends from that. */
-size_t proc_tree(uint32_t *list, size_t have, size_t max, uint32_t without);
+/* list begins with `have` roots; all that descends from them is added, at most max in all, but not `without` and what descends from that.
+ * *ret_whole false: there was no room for all, or /proc did not tell of somebody who lives. */
+size_t proc_tree(uint32_t *list, size_t have, size_t max, uint32_t without, bool *ret_whole);
 uint64_t proc_ticks_ns(uint64_t ticks);
 /* Opens a pidfd (close on exec). -1 with errno. */
 int proc_open(uint32_t pid);

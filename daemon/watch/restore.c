@@ -119,8 +119,9 @@ static bool is_sound(const struct trees *t, const struct saved *s, const char *p
 	boot_id(id);
 	if (s->magic != SAVED_MAGIC || s->layout != SAVED_LAYOUT || s->size != sizeof(*s) || s->session != session || session == 0)
 		return false;
-	if (memcmp(id, s->boot_id, sizeof(id)) != 0 || s->over > 1 || s->guarded > 1 || s->ended.n_dead > PAWL_MAX_ENDED || s->ended.n_dead > s->ended.n_killed ||
-	    s->ended.last.session != session || s->ended.last.killed >= WHY_COUNT || s->first.pid > INT32_MAX || s->peer.pid > INT32_MAX)
+	if (memcmp(id, s->boot_id, sizeof(id)) != 0 || s->over > 1 || s->guarded > 1 || s->ended.n_dead > PAWL_MAX_ENDED ||
+	    s->ended.n_dead > s->ended.n_killed || s->ended.last.session != session || s->ended.last.killed >= WHY_COUNT ||
+	    s->first.pid > INT32_MAX || s->peer.pid > INT32_MAX)
 		return false;
 	for (size_t i = 0; i < PAWL_MAX_ENDED; i++)
 		if (!is_ended(s->ended.dead[i].comm, sizeof(s->ended.dead[i].comm)))
@@ -256,7 +257,6 @@ static void take_up(struct trees *t, uint64_t session)
 	tr->ended.last.flags = tr->flags;
 	if (!tr->over) {
 		find_first(t, tr);
-		tr->limits_due = true; /* they may not have been written any more */
 		if (!tr->guarded && !tr->cg.id)
 			tr->known = calloc(MAX_PLAIN, sizeof(*tr->known)); /* NULL: nobody is found, and it is over */
 		t->n_live++;
@@ -297,13 +297,31 @@ static void take_up_all_of(struct trees *t, const char *folder)
 		(void)closedir(d);
 }
 
+/* What a watcher that died was writing. */
+static void remove_unfinished(const char *folder)
+{
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		size_t len = strlen(e->d_name);
+
+		if (strncmp(e->d_name, "s_", 2) == 0 && len > 6 && strcmp(e->d_name + len - 4, ".new") == 0)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
 void restore_all(struct trees *t)
 {
 	uint64_t *ids;
 	size_t n;
 
-	if (saved_folder(t))
+	if (saved_folder(t)) {
+		remove_unfinished(t->saved);
 		take_up_all_of(t, t->saved);
+	}
 	ids = t->guard ? calloc(PAWL_MAX_TREES, sizeof(*ids)) : NULL;
 	n = ids ? guard_trees(t->guard, ids, PAWL_MAX_TREES) : 0;
 	for (size_t i = 0; i < n; i++)

@@ -14,16 +14,24 @@
 
 #define ROUNDS 64	  /* in one go; a bomb that outruns them meets the next tick */
 #define NAP_NS 500000	  /* for the kernel to bury them */
-#define STUBBORN_NS UINT64_C(1000000000)
+#define TRY_NS UINT64_C(1000000000) /* from then on the other trees' looks come first */
+#define START_SLACK_NS 20000000 /* a start time is older than the process: it is taken before it can be seen, and /proc cuts it to 10 ms */
 
 /* ---- by descent ---- */
 
-bool tree_knows(const struct tree *tr, const struct proc_id *who)
+static const struct proc_id *known_as(const struct tree *tr, uint32_t pid)
 {
 	for (size_t i = 0; i < tr->n_known; i++)
-		if (tr->known[i].pid == who->pid && tr->known[i].start == who->start)
-			return true;
-	return false;
+		if (tr->known[i].pid == pid)
+			return &tr->known[i];
+	return NULL;
+}
+
+bool tree_knows(const struct tree *tr, const struct proc_id *id)
+{
+	const struct proc_id *known = known_as(tr, id->pid);
+
+	return known && known->start == id->start;
 }
 
 /* The dead leave, so that the table holds the living only. A zombie is dead: its parent may never wait for it. */
@@ -52,6 +60,7 @@ static bool is_there(const struct proc_id *id)
 static void look_around(struct trees *t, struct tree *tr)
 {
 	size_t n = 0;
+	bool whole; /* what was not told this time may be the next */
 
 	forget_dead(tr);
 	if (is_there(&tr->first))
@@ -60,11 +69,11 @@ static void look_around(struct trees *t, struct tree *tr)
 		t->pid[n++] = tr->peer.pid;
 	for (size_t i = 0; i < tr->n_known; i++)
 		t->pid[n++] = tr->known[i].pid;
-	n = proc_tree(t->pid, n, MAX_MEMBERS, (uint32_t)getpid()); /* a private pawld is a child of `pawl run` too */
+	n = proc_tree(t->pid, n, MAX_MEMBERS, (uint32_t)getpid(), &whole); /* a private pawld is a child of `pawl run` too */
 	for (size_t i = 0; i < n && tr->n_known < MAX_PLAIN; i++) {
 		struct proc_stat s;
 
-		if (t->pid[i] == tr->peer.pid || !proc_stat(t->pid[i], &s) || tree_knows(tr, &s.id))
+		if (t->pid[i] == tr->peer.pid || known_as(tr, t->pid[i]) || !proc_stat(t->pid[i], &s))
 			continue;
 		if (!s.dead && s.id.start >= tr->first.start)
 			tr->known[tr->n_known++] = s.id;
@@ -161,43 +170,61 @@ bool sweep_kill(struct trees *t, const struct tree *tr, const struct guard_membe
 	return done;
 }
 
-/* Between the clock and the list somebody may have been born: in that round's list, and after its time. */
-static bool in_last_round(const struct trees *t, const struct tree *tr, const struct guard_member *m)
+static bool was_counted(const struct tree *tr, const struct guard_member *m)
 {
-	for (size_t i = 0; t->counted_session == tr->session && i < t->n_counted; i++)
-		if (t->counted[i].pid == m->pid && t->counted[i].start_boot_ns == m->start_boot_ns)
+	if (m->start_boot_ns + START_SLACK_NS < tr->counted_ns)
+		return true;
+	for (size_t i = 0; i < tr->n_young; i++)
+		if (tr->young[i].pid == m->pid && tr->young[i].start == m->start_boot_ns)
 			return true;
 	return false;
 }
 
-/* Each member once: those that started after the last look are new. */
-static void count(struct trees *t, struct tree *tr, size_t n, uint64_t now)
+/* Those whom the next round cannot tell by their start alone: they are in this list, and may have started after `now`. */
+static void keep_young(struct trees *t, struct tree *tr, size_t n, uint64_t now)
+{
+	size_t young = 0;
+
+	free(tr->young);
+	tr->young = NULL;
+	tr->n_young = 0;
+	for (size_t i = 0; i < n; i++)
+		young += t->member[i].start_boot_ns + START_SLACK_NS >= now;
+	if (young)
+		tr->young = calloc(young, sizeof(*tr->young)); /* NULL: counted twice */
+	for (size_t i = 0; tr->young && i < n; i++)
+		if (t->member[i].start_boot_ns + START_SLACK_NS >= now)
+			tr->young[tr->n_young++] = (struct proc_id){ .pid = t->member[i].pid, .start = t->member[i].start_boot_ns };
+}
+
+size_t sweep_count(struct trees *t, struct tree *tr, size_t n, uint64_t now)
 {
 	struct watch_ended *e = &tr->ended;
+	size_t fresh = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (t->member[i].start_boot_ns < tr->counted_ns || in_last_round(t, tr, &t->member[i]))
+		if (was_counted(tr, &t->member[i]))
 			continue;
-		e->n_killed++;
+		fresh++;
 		if (e->n_dead < PAWL_MAX_ENDED) {
 			e->dead[e->n_dead].pid = t->member[i].pid;
 			memcpy(e->dead[e->n_dead++].comm, t->member[i].comm, sizeof(e->dead[0].comm));
 		}
 	}
+	e->n_killed += (uint32_t)fresh;
+	keep_young(t, tr, n, now);
 	tr->counted_ns = now;
-	t->counted_session = tr->session;
-	t->n_counted = n;
-	memcpy(t->counted, t->member, n * sizeof(t->member[0]));
+	return fresh;
 }
 
-/* How many were there. */
-static size_t round_of(struct trees *t, struct tree *tr)
+/* How many were there, and how many of them for the first time. */
+static size_t round_of(struct trees *t, struct tree *tr, size_t *ret_fresh)
 {
 	struct pawl_error err = { .code = PAWL_OK };
 	uint64_t now = trees_boot_ns();
 	size_t n = sweep_list(t, tr);
 
-	count(t, tr, n, now);
+	*ret_fresh = sweep_count(t, tr, n, now);
 	if (tr->cg.id && t->can_cgroup_kill && cgroup_kill(&tr->cg, &err) < 0 && tr->kill_failed++ == 0)
 		oplog_error("one by one instead", &err);
 	for (size_t i = 0; i < n; i++)
@@ -233,13 +260,16 @@ static void restore_rank(const struct rank *old)
 void sweep_on(struct trees *t, struct tree *tr)
 {
 	const struct timespec nap = { 0, NAP_NS };
-	/* one that cannot be killed (a dead file system) must not keep the others from being looked at */
-	int rounds = tr->unled_ns && trees_boot_ns() > tr->unled_ns + STUBBORN_NS ? 1 : ROUNDS;
+	const bool late = trees_boot_ns() > tr->ending_ns + TRY_NS;
 	struct rank old;
 
 	raise_rank(&old);
-	for (int i = 0; i < rounds; i++) {
-		if (round_of(t, tr) == 0 && !sweep_lives(t, tr))
+	for (int i = 0; i < ROUNDS; i++) {
+		size_t fresh;
+
+		if (round_of(t, tr, &fresh) == 0 && !sweep_lives(t, tr))
+			break;
+		if (late && fresh == 0) /* it waits for the kernel, not for us; what still starts others is hunted on */
 			break;
 		(void)nanosleep(&nap, NULL);
 	}
@@ -251,6 +281,7 @@ bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t me
 	struct pawl_error err = { .code = PAWL_OK };
 	struct guard_tree g = { .killed = why, .measured = measured, .limit = limit };
 	bool ours = true;
+	int marked = 0;
 
 	if (tr->ending || tr->over)
 		return false;
@@ -258,15 +289,17 @@ bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t me
 	if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0)
 		tr->lived = g.live < MAX_MEMBERS ? (uint32_t)g.live : MAX_MEMBERS;
 	/* first, so that nothing is born between two rounds */
-	if (tr->guarded && guard_mark(t->guard, tr->session, why, measured, limit, &err) < 0)
+	if (tr->guarded)
+		marked = guard_mark(t->guard, tr->session, why, measured, limit, &err);
+	if (marked < 0)
 		oplog_error("cannot mark a tree", &err);
-	else if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0 && g.killed) /* the kernel may have been first */
-		ours = g.killed == (uint32_t)why && g.measured == measured && g.limit == limit;
+	else if (marked > 0 && guard_tree_get(t->guard, tr->session, &g, NULL) == 0) /* the kernel was first; 0: it is about to say why */
+		ours = g.killed == WHY_NONE;
 	tr->ending = true;
-	tr->unled_ns = trees_boot_ns();
+	tr->unled_ns = tr->ending_ns = trees_boot_ns();
 	tr->ended.last.killed = ours ? (uint32_t)why : g.killed;
 	tr->ended.measured = ours ? measured : g.measured;
 	tr->ended.limit = ours ? limit : g.limit;
 	sweep_on(t, tr);
-	return ours;
+	return marked <= 0;
 }

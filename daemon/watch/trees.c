@@ -40,6 +40,7 @@ void tree_free(struct tree *tr)
 		(void)close(tr->pidfd);
 	deny_done(&tr->deny);
 	free(tr->known);
+	free(tr->young);
 	free(tr);
 }
 

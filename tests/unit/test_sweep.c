@@ -1,6 +1,7 @@
 /* tests/unit/test_sweep.c - a process that was listed and is another one by the time it is to be killed: nobody is killed, whichever way tells
  * who belongs to a tree. And what /proc says, taken apart. */
 #include "daemon/watch/trees_int.h"
+#include "tests/support/fail_malloc.h"
 #include "tests/support/skip.h"
 
 #include <signal.h>
@@ -131,6 +132,115 @@ static void test_by_tag(void **state)
 	free(t);
 }
 
+/* Each member once, in whichever round it is listed and wherever in it it started. */
+static void test_count(void **state)
+{
+	const uint64_t ms = 1000000;
+	static const struct {
+		const char *what;
+		uint32_t pid; /* 0: nobody is listed in that round */
+		uint64_t start_ms, now_ms;
+		uint32_t killed;
+	} rounds[] = {
+		{ "long there", 7, 1000, 5000, 1 },
+		{ "still there", 7, 1000, 5001, 1 },
+		{ "born between time and list", 8, 5003, 5002, 2 },
+		{ "listed again", 8, 5003, 5004, 2 },
+		{ "and again", 8, 5003, 5006, 2 },
+		{ "its number, another process", 8, 5005, 5008, 3 },
+		{ "its start taken before the last round, and not seen then", 9, 5007, 5009, 4 },
+		{ "nobody", 0, 0, 5010, 4 },
+		{ "long after", 10, 5500, 6000, 5 },
+		{ "who was counted long ago", 7, 1000, 6001, 5 },
+	};
+	struct trees *t = calloc(1, sizeof(*t));
+	struct tree tr = { .session = 5, .pidfd = -1 };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(rounds); i++) {
+		t->member[0] = (struct guard_member){ .pid = rounds[i].pid, .start_boot_ns = rounds[i].start_ms * ms };
+		(void)sweep_count(t, &tr, rounds[i].pid != 0, rounds[i].now_ms * ms);
+		if (tr.ended.n_killed != rounds[i].killed)
+			fail_msg("%s: %u", rounds[i].what, tr.ended.n_killed);
+	}
+	assert_int_equal(tr.ended.n_dead, 5);
+	free(tr.young);
+	free(t);
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* What does not die keeps the others waiting for a second, not for ever. kill_failed counts the rounds: no file here is a cgroup's. */
+static void test_undying(void **state)
+{
+	struct trees *t = calloc(1, sizeof(*t));
+	struct tree tr = { .session = 5, .pidfd = -1, .cg = { .id = 1, .v2 = { true } } };
+	char folder[] = "/tmp/pawl-undying-XXXXXX", text[32], cmd[64];
+	pid_t pid = sleeper();
+	uint32_t rounds;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	(void)snprintf(tr.cg.dir[CGROUP_TREE], CGROUP_PATH, "%s", folder);
+	(void)snprintf(text, sizeof(text), "%d\n", (int)pid);
+	write_file(folder, "cgroup.procs", text);
+	write_file(folder, "cgroup.events", "populated 1\n");
+	t->can_cgroup_kill = true;
+	tr.ending_ns = trees_boot_ns();
+	sweep_on(t, &tr);
+	rounds = tr.kill_failed;
+	assert_true(rounds > 1);
+	tr.ending_ns = 0;
+	sweep_on(t, &tr);
+	assert_int_equal(tr.kill_failed - rounds, 1);
+	assert_true(lives(pid));
+	assert_int_equal(tr.ended.n_killed, 1);
+	(void)snprintf(cmd, sizeof(cmd), "rm -r %s", folder);
+	assert_int_equal(system(cmd), 0);
+	end(pid);
+	free(tr.young);
+	free(t);
+}
+
+/* What did not fit is told, and the same process twice is no more than one. */
+static void test_tree(void **state)
+{
+	static const struct {
+		size_t max, n;
+		bool whole;
+	} cases[] = { { 16, 4, true }, { 4, 4, true }, { 3, 3, false }, { 1, 1, false } };
+	const pid_t pid[3] = { sleeper(), sleeper(), sleeper() };
+	uint32_t list[16];
+	bool whole;
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		list[0] = (uint32_t)getpid();
+		assert_int_equal(proc_tree(list, 1, cases[i].max, 0, &whole), cases[i].n);
+		assert_int_equal(whole, cases[i].whole);
+	}
+	for (size_t i = 0; i < 3; i++)
+		end(pid[i]);
+	list[0] = (uint32_t)pid[0]; /* one that is gone hides nobody */
+	assert_int_equal(proc_tree(list, 1, 16, 0, &whole), 1);
+	assert_true(whole);
+	list[0] = (uint32_t)getpid();
+	fail_malloc_after(1);
+	assert_int_equal(proc_tree(list, 1, 16, 0, &whole), 1);
+	assert_true(fail_malloc_stop());
+	assert_false(whole);
+}
+
 static void test_stat(void **state)
 {
 	static const struct {
@@ -171,6 +281,9 @@ int main(void)
 		cmocka_unit_test(test_by_start_time),
 		cmocka_unit_test(test_by_cgroup),
 		cmocka_unit_test(test_by_tag),
+		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_undying),
+		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_stat),
 	};
 

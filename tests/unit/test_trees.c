@@ -22,6 +22,7 @@ static void attach_and_end(struct world *w)
 	assert_int_equal((got.held & HOLD_FORK_RATE) != 0, w->way == BY_TAG);
 	assert_int_equal((got.held & HOLD_EXEC) != 0, w->way == BY_TAG);
 	assert_int_equal((got.held & HOLD_CPU) != 0, w->way != BY_DESCENT);
+	assert_int_equal((got.held & HOLD_WRITES) != 0, w->probes->row[WP_LANDLOCK].state == WATCH_ON);
 	assert_true(got.held & HOLD_WALL);
 	(void)wait_for(w, PEER_NOW);
 	assert_int_equal(w->n_now, 1);
@@ -133,47 +134,18 @@ static void refuse_askers(struct world *w, const struct child *c)
 	(void)close(other);
 }
 
-static void root_below(void *arg)
-{
-	(void)arg;
-	if (fork() == 0) { /* as a setuid program would be */
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		sleep_on(NULL);
-	}
-	if (setresuid(NOBODY, 0, 0) == 0)
-		sleep_on(NULL);
-}
-
-static void refuse_others_below(struct world *w)
-{
-	struct child c = child_new(w, root_below, NULL);
-	struct watch_attach a = attach_of(7);
-	struct watch_attached got;
-	int nobody;
-
-	a.flags = 0;
-	assert_int_equal(seteuid(NOBODY), 0);
-	nobody = asker_here();
-	assert_int_equal(seteuid(0), 0);
-	let_go(&c);
-	(void)usleep(100000);
-	got = ask_as(w, a, &c, nobody);
-	assert_int_equal(got.result, EPERM);
-	assert_non_null(strstr(got.message, "which descends from it, is of uid 0"));
-	(void)kill(c.pid, SIGKILL); /* and its child by the signal of a parent's death */
-	(void)close(nobody);
-	child_done(&c);
-}
-
 static void refuse_strangers(struct world *w)
 {
 	struct child c = child_new(w, sleep_on, NULL), other = child_new(w, sleep_on, NULL), dead = child_new(w, leave_at_once, NULL);
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0), watcher = (int)syscall(SYS_pidfd_open, w->watcher, 0), no_pidfd = open("/dev/null", O_RDONLY);
 	struct watch_attach a = attach_of(7), b;
+	struct watch_attached got;
 
 	refuse_askers(w, &c);
 	a.flags = 0; /* this process is not a launcher: it has other children */
-	attach_ok(w, a, &c);
+	got = ask(w, a, c.pidfd);
+	assert_int_equal(got.result, 0);
+	assert_false(got.held & HOLD_WRITES); /* nobody confined it */
 	let_go(&c);
 	order_kill(w, 7, WHY_ABORT);
 	(void)wait_for_end(w, 7);
@@ -200,11 +172,60 @@ static void refuse_strangers(struct world *w)
 	child_done(&dead);
 }
 
+/* What a user may not kill he has not killed by asking for what it descends from: as su does it, a child of root's. */
+static void keep_roots_child(void *arg)
+{
+	char byte = 'r';
+
+	if (fork() == 0)
+		sleep_on(NULL);
+	if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0 || write(*(int *)arg, &byte, 1) != 1)
+		_exit(97);
+	sleep_on(NULL);
+}
+
+static void refuse_others_child(struct world *w)
+{
+	struct watch_attach a = attach_of(18);
+	struct watch_attached got;
+	int told[2], nobody;
+	struct child c;
+	char byte;
+
+	assert_int_equal(pipe(told), 0);
+	c = child_new(w, keep_roots_child, &told[1]);
+	let_go(&c);
+	assert_int_equal(read(told[0], &byte, 1), 1);
+	assert_int_equal(seteuid(NOBODY), 0);
+	nobody = asker_here();
+	assert_int_equal(seteuid(0), 0);
+	a.flags = 0;
+	got = ask_as(w, a, &c, nobody);
+	assert_int_equal(got.result, EPERM);
+	assert_non_null(strstr(got.message, "which descends from it, is of uid 0"));
+	assert_int_equal(waitpid(c.pid, NULL, WNOHANG), 0); /* and nothing was done to it */
+	attach_ok(w, a, &c);				     /* root may */
+	wait_for_processes(w, 2);
+	order_kill(w, 18, WHY_ABORT);
+	assert_int_equal(wait_for_end(w, 18).n_killed, 2);
+	expect_all_dead(&c);
+	forget(w, 18);
+	(void)close(nobody);
+	(void)close(told[0]);
+	(void)close(told[1]);
+	child_done(&c);
+}
+
+static void test_others_child(void **state)
+{
+	(void)state;
+	each_way(BY_DESCENT, refuse_others_child);
+}
+
 static void test_strangers(void **state)
 {
 	(void)state;
 	each_way(BY_DESCENT, refuse_strangers);
-	each_way(BY_DESCENT, refuse_others_below);
 }
 
 /* What is not held is named, and nothing is attached. */
@@ -483,6 +504,42 @@ static void spare_innocent(struct world *w)
 	child_done(&c);
 }
 
+/* The number of a first process that ended, while its tree lives on: who has it now is nobody's yet. */
+static void attach_its_number(struct world *w)
+{
+	struct child c = child_new(w, leave_a_child, NULL), other = c;
+	struct watch_attach a = attach_of(19);
+
+	a.flags = 0; /* it does not end with its first process */
+	attach_ok(w, a, &c);
+	let_go(&c);
+	assert_int_equal(waitpid(c.pid, NULL, 0), c.pid);
+	(void)usleep(50000); /* /proc tells a start time in steps of 10 ms */
+	other.pid = fork_as(c.pid);
+	if (other.pid == 0) {
+		sleep_on(NULL);
+		_exit(0);
+	}
+	assert_int_equal(other.pid, c.pid);
+	other.pidfd = (int)syscall(SYS_pidfd_open, other.pid, 0);
+	a.session = 20;
+	attach_ok(w, a, &other);
+	order_kill(w, 19, WHY_ABORT);
+	assert_int_equal(wait_for_end(w, 19).n_killed, 1);
+	order_kill(w, 20, WHY_ABORT);
+	assert_int_equal(wait_for_end(w, 20).n_killed, 1);
+	forget(w, 19);
+	forget(w, 20);
+	(void)close(other.pidfd);
+	child_done(&c);
+}
+
+static void test_its_number(void **state)
+{
+	(void)state;
+	each_way(BY_CGROUP, attach_its_number);
+}
+
 static void test_innocent(void **state)
 {
 	(void)state;
@@ -623,6 +680,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_attach),
 		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_others_child),
 		cmocka_unit_test(test_needs),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_wrapper),
@@ -630,6 +688,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_daemonized),
 		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_innocent),
+		cmocka_unit_test(test_its_number),
 		cmocka_unit_test(test_start_race),
 		cmocka_unit_test(test_lag),
 		cmocka_unit_test(test_plain_user),

@@ -78,17 +78,20 @@ static void test_restart_plain(void **state)
 }
 
 /* A saved tree that somebody else wrote is not believed; what the kernel holds is found all the same. */
-static void distrust_saved(struct world *w)
+static void distrust_saved(struct world *w, off_t at, const void *bytes, size_t n)
 {
 	struct child c = child_new(w, sleep_on, NULL);
-	char path[160];
+	char path[160], unfinished[160];
 	int fd;
 
 	attach_ok(w, attach_of(30), &c);
 	(void)snprintf(path, sizeof(path), "%s/s_30", w->saved);
 	fd = open(path, O_WRONLY);
 	assert_true(fd >= 0);
-	assert_int_equal(pwrite(fd, "x", 1, 3), 1);
+	assert_int_equal(pwrite(fd, bytes, n, at >= 0 ? at : lseek(fd, 0, SEEK_END) + at), n);
+	(void)close(fd);
+	(void)snprintf(unfinished, sizeof(unfinished), "%s/s_33.new", w->saved); /* as of one that was killed while it wrote */
+	fd = open(unfinished, O_WRONLY | O_CREAT, 0600);
 	(void)close(fd);
 	(void)snprintf(path, sizeof(path), "%s/s_31", w->saved);
 	fd = open(path, O_WRONLY | O_CREAT, 0600); /* of nothing */
@@ -98,6 +101,7 @@ static void distrust_saved(struct world *w)
 	say_ready(w);
 	assert_int_equal(w->n_now, w->way == BY_DESCENT ? 0 : 1); /* there the file was all there is */
 	assert_int_not_equal(access(path, F_OK), 0);
+	assert_int_not_equal(access(unfinished, F_OK), 0);
 	if (w->way != BY_DESCENT) {
 		struct watch_ended e;
 
@@ -114,10 +118,24 @@ static void distrust_saved(struct world *w)
 	child_done(&c);
 }
 
+static void distrust_its_kind(struct world *w)
+{
+	distrust_saved(w, 3, "x", 1);
+}
+
+/* More dead by name than in all: the rest would drop its end, for ever. */
+static void distrust_its_dead(struct world *w)
+{
+	const uint32_t n_dead = 3;
+
+	distrust_saved(w, (off_t)offsetof(struct watch_ended, n_dead) - (off_t)sizeof(struct watch_ended), &n_dead, sizeof(n_dead));
+}
+
 static void test_distrust(void **state)
 {
 	(void)state;
-	each_way(BY_DESCENT, distrust_saved);
+	each_way(BY_DESCENT, distrust_its_kind);
+	each_way(BY_DESCENT, distrust_its_dead);
 }
 
 /* ---- the list of programs ---- */
