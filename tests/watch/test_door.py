@@ -511,14 +511,21 @@ def test_every_door_hears_again_after_descriptors_ran_out(many_files):
         agents = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for a in agents:
             a.connect(str(d.agent))
-        live.until("none is left", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) >= used + 29)
-        with door(d) as c:
-            assert "no descriptor left" in c.hear()["error"]["message"]
-        with socket.socket(socket.AF_UNIX) as person:
-            person.settimeout(10)
-            person.connect(str(d.dir / "run" / "operator" / "operator.sock"))
-            assert person.recv(1) == b"", "cut off, and not left waiting"
-        for a in agents:
+        live.until("none is left", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) == used + 30)
+        held = []  # pawld itself opens and closes files: whoever finds such a place free keeps it
+
+        def looks_in(path, kind):
+            held.append(socket.socket(socket.AF_UNIX, kind))
+            held[-1].settimeout(2)
+            held[-1].connect(path)
+            try:
+                return held[-1].recv(4096)
+            except TimeoutError:
+                return b"taken"
+
+        live.until("a launcher is told", lambda: b"no descriptor left" in looks_in(str(d.dir / "run" / "watch.sock"), socket.SOCK_SEQPACKET), 30)
+        live.until("a person is cut off, and not left waiting", lambda: looks_in(d.operator, socket.SOCK_STREAM) == b"", 30)
+        for a in agents + held:
             a.close()
         live.until("they are gone", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) <= used + 2)
         with door(d) as c:
