@@ -142,7 +142,7 @@ def make_watched(where: pathlib.Path, times: int) -> float:
 
 
 def makes(quick: bool) -> dict:
-    """`make clean` and `make -j2` of a small Debian source package, twelve times in a row, seconds: bare, and under one `pawl run`, whose own start and
+    """`make clean` and `make -j2` of a small Debian source package, six times in a row, seconds: bare, and under one `pawl run`, whose own start and
     end are in it."""
     import foreign
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pawl-bench-"))
@@ -154,7 +154,7 @@ def makes(quick: bool) -> dict:
         for r in range(1 if quick else 7):
             row = {}
             for what, go in (("bare", make_bare), ("watched", make_watched))[:: 1 if r % 2 == 0 else -1]:
-                row[what] = go(where, 1 if quick else 12)
+                row[what] = go(where, 1 if quick else 6)
             rows.append(row)
         return {"rounds": rows, "bare_s": statistics.median(r["bare"] for r in rows), "ratio": statistics.median(b / a for a, b in pairs(rows, "bare", "watched"))}
     except RuntimeError as e:
