@@ -164,14 +164,17 @@ void watched_lost(struct watched *w)
 
 int watched_attach(struct watched *w, const struct watched_ask *ask_for, struct refusal *no)
 {
-	struct tree *t = tree_find(w, ask_for->session) || w->gone || ask_for->asker < 0 ? NULL : tree_add(w, ask_for->session);
+	const char *why = w->gone ? "nothing watches here: there is no watcher" : ask_for->asker < 0 ? "pawld has no descriptor left" : NULL;
+	struct tree *t = why || tree_find(w, ask_for->session) ? NULL : tree_add(w, ask_for->session);
 
 	if (!t) {
+		if (!why)
+			why = "its processes are watched already, too many are, or memory ran out";
 		(void)close(ask_for->pidfd);
 		if (ask_for->asker >= 0)
 			(void)close(ask_for->asker);
 		w->refused++;
-		return refuse(no, REASON_WATCH_REQUIRED, "%s", w->gone ? "nothing watches here: there is no watcher" : ask_for->asker < 0 ? "pawld has no descriptor left" : "its processes are watched already, or too many are");
+		return refuse(no, REASON_WATCH_REQUIRED, "%s", why);
 	}
 	t->owner = ask_for->owner;
 	t->pidfd = ask_for->pidfd;

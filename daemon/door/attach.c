@@ -3,9 +3,9 @@
 #include "daemon/door/attach_int.h"
 
 #include "daemon/door/peer_tree.h"
+#include "daemon/door/spare.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -102,7 +102,7 @@ int attach_open(struct daemon *d, struct pawl_error *err)
 	r = listen_on(door, d->opt->watch_socket, err);
 	if (r == 0)
 		r = name_paths(door, d->opt, err);
-	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
 	if (r < 0)
 		attach_close(d);
 	return r;
@@ -126,8 +126,7 @@ static void conn_close(struct attach_door *door, struct watch_conn *c)
 	(void)epoll_ctl(door->epoll, EPOLL_CTL_DEL, c->fd, NULL); /* the watcher may hold the connection still */
 	(void)close(c->fd);
 	c->fd = -1;
-	if (door->spare < 0)
-		door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
 	if (door->deaf)
 		door->deaf = epoll_ctl(door->epoll, EPOLL_CTL_MOD, door->listener, &ev) < 0;
 	if (c->job && !c->job->in_spine)
@@ -222,18 +221,14 @@ static void turn_away(int fd, const char *why)
 	(void)close(fd);
 }
 
-/* With the descriptor that was kept for this: whoever is not taken has to be told, or it would be heard of again at once, for ever. */
 static bool turn_one_away(struct attach_door *door)
 {
-	int fd;
+	int fd = spare_accept(door->listener, &door->spare), was = errno;
 
-	if (door->spare < 0)
-		return false;
-	(void)close(door->spare);
-	fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
 		turn_away(fd, "pawld has no descriptor left");
-	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
+	errno = was;
 	return fd >= 0;
 }
 
@@ -261,7 +256,7 @@ static void take_conns(struct attach_door *door)
 		c = slot(door);
 		ev = (struct epoll_event){ .events = EPOLLIN, .data.u32 = c ? (uint32_t)(c - door->conn) : 0 };
 		if (!c || epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
-			turn_away(fd, "as many watched commands run as pawld has connections for");
+			turn_away(fd, c ? "pawld is out of memory" : "as many watched commands run as pawld has connections for");
 			continue;
 		}
 		*c = (struct watch_conn){ .fd = fd, .id = ++door->ids, .pid = (uint32_t)who.pid,

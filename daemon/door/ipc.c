@@ -5,9 +5,9 @@
 #include "daemon/door/peer_tree.h"
 
 #include "daemon/base/buf.h"
+#include "daemon/door/spare.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -111,7 +111,7 @@ int ipc_open(const char *path, unsigned mode, uint32_t max, struct ipc **ret, st
 		ipc_close(door);
 		return r;
 	}
-	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
 	*ret = door;
 	return 0;
 }
@@ -120,8 +120,7 @@ static void conn_close(struct ipc *door, struct conn *c)
 {
 	door->partial -= c->in.n;
 	(void)close(c->fd);
-	if (door->spare < 0)
-		door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
 	if (door->deaf)
 		door->deaf = watch(door, EPOLL_CTL_MOD, door->listener, LISTENER, EPOLLIN) < 0;
 	c->fd = -1;
@@ -207,18 +206,17 @@ static void send_out(struct ipc *door, struct conn *c)
 /* Cuts off one who waits, where no stream of ours is left whose end would be the sign to listen again: others have taken the descriptors. */
 static bool cut_one_off(struct ipc *door)
 {
-	int fd;
+	int fd, was;
 
 	for (uint32_t i = 0; i < door->max; i++)
 		if (door->conn[i].fd >= 0)
 			return false;
-	if (door->spare < 0)
-		return false;
-	(void)close(door->spare);
-	fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	fd = spare_accept(door->listener, &door->spare);
+	was = errno;
 	if (fd >= 0)
 		(void)close(fd);
-	door->spare = fcntl(door->listener, F_DUPFD_CLOEXEC, 0);
+	spare_keep(door->listener, &door->spare);
+	errno = was;
 	return fd >= 0;
 }
 

