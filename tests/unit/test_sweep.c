@@ -181,6 +181,27 @@ static void write_file(const char *folder, const char *name, const char *text)
 }
 
 /* What does not die keeps the others waiting for a second, not for ever. kill_failed counts the rounds: no file here is a cgroup's. */
+/* Those that the kernel ended between the mark and the first list are in no round. */
+static void test_ended_by_the_kernel(void **state)
+{
+	static const struct {
+		uint32_t lived, listed, told;
+	} cases[] = { { 0, 0, 0 }, { 3, 0, 3 }, { 3, 2, 3 }, { 3, 5, 5 } };
+
+	(void)state;
+	for (size_t i = 0; i < PAWL_LEN(cases); i++) {
+		struct trees *t = calloc(1, sizeof(*t));
+		struct tree tr = { .session = 5, .pidfd = -1, .ending = true, .lived = cases[i].lived, .ended = { .n_killed = cases[i].listed } };
+
+		t->peer = t->epoll = -1;
+		t->n_live = 1;
+		tree_look(t, &tr, false, trees_boot_ns());
+		assert_true(tr.over && t->n_live == 0);
+		assert_int_equal(tr.ended.n_killed, cases[i].told);
+		free(t);
+	}
+}
+
 static void test_undying(void **state)
 {
 	struct trees *t = calloc(1, sizeof(*t));
@@ -282,6 +303,7 @@ int main(void)
 		cmocka_unit_test(test_by_cgroup),
 		cmocka_unit_test(test_by_tag),
 		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_ended_by_the_kernel),
 		cmocka_unit_test(test_undying),
 		cmocka_unit_test(test_tree),
 		cmocka_unit_test(test_stat),
