@@ -386,7 +386,7 @@ void run_door_news(struct run *r, const struct json *packet)
 		run_door_lost(r); /* asked again in a moment */
 	} else if (error && (str_is(op, "rejoin") || str_is(op, "exited"))) {
 		r->lost = true; /* it was ended and closed while we were away */
-		if (!r->over)
+		if (!r->over || str_is(op, "rejoin")) /* a command that ends before the answer is there must not hide it */
 			run_say("pawld does not take %s back: %.*s", r->session, STR_ARG(json_string(json_get(error, "message"))));
 	}
 }

@@ -219,14 +219,19 @@ def test_pawld_is_away_when_the_command_ends(door):
     end(p, 3)
 
 
-def test_pawld_does_not_know_it_any_more(door):
+@pytest.mark.parametrize("ends", ["before", "after"])  # the command, before or after pawld has been asked
+def test_pawld_does_not_know_it_any_more(door, ends):
     p = start(door, "sh", "-c", "echo ready; read x; exit 3", stdin=subprocess.PIPE)
     line(p)
     door.script["rejoin"] = {"v": 1, "op": "rejoin", "error": {"code": "unauthenticated", "message": "unknown"}}
     door.stop()
+    if ends == "before":
+        close(p)
+        live.until("the command has ended", lambda: not live.alive(door.pids[0]))
     door.start()
     door.of("rejoin")
-    close(p)
+    if ends == "after":
+        close(p)
     assert "does not take s_5 back" in end(p, 3)
 
 
