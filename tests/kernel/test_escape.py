@@ -1,11 +1,13 @@
-"""E10, E12, P10: who is started by a watched command ends with it, whatever trick it was started by. Each trick is tried bare first."""
+"""E04, E10, E12, P10: who is started by a watched command ends with it, whatever trick it was started by. Each trick is tried bare first."""
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 
-from live import SLOW, until, user_namespaces
+from live import SLOW, Session, until, user_namespaces
+from scripted_launcher import Door
 from signer import Signer
 from watched import Bound, Watched, left, new_mark, policy, program, said_of, skip_unless_root
 
@@ -106,6 +108,38 @@ def test_the_wrapper_is_killed_and_the_agent_goes_with_it(watch):
     assert p.wait(20 * SLOW) == 128 + signal.SIGKILL
     assert watch.end_of(session)["why"] == "ended"
     until("everybody has ended", lambda: not left(mark), 10)
+
+
+SPAWNER = """
+import os, time
+for i in range(100):
+    if os.fork() == 0:
+        break
+    time.sleep(0.01)
+    if i == 20:
+        print("begun", flush=True)
+else:
+    print("done", flush=True)
+time.sleep(float(%s))
+"""
+
+
+def test_what_starts_while_it_is_attached_is_known(fresh):
+    """E04: an agent that starts 100 a second when it comes under watch: what it had, and what came meanwhile, ends with it."""
+    mark = new_mark()
+    p = fresh.bound.popen(sys.executable, "-c", SPAWNER % LIFE, mark, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "begun\n"
+    with fresh.door() as agent, Door(str(fresh.dir / "run" / "watch.sock")) as c:
+        s = Session(agent)
+        got = c.ask({"v": 1, "op": "attach", "session": s.id, "token": s.token}, os.pidfd_open(p.pid))
+        assert got["watch"]["state"] == "on", got
+        assert p.stdout.readline() == "done\n"
+        answer = fresh.signer.order(fresh, "session.abort", session=s.id, reason="enough")
+        assert "error" not in answer, answer
+        end = fresh.end_of(s.id)
+        until("everybody has ended", lambda: not left(mark), 10)
+    assert (end["why"], end["peak"], end["killed"]) == ("abort", 101, 101), end
+    assert p.wait(20 * SLOW) == -signal.SIGKILL
 
 
 def test_a_recycled_number_is_not_killed(fresh):
