@@ -127,7 +127,7 @@ static enum next name_of_next(const struct walk *w, const struct command *c, str
 
 static bool is_value(enum next what, struct str s)
 {
-	return what == NEXT_SECRET || (what == NEXT_VALUE && !starts(s, "--")) || (what == NEXT_BARE && !starts(s, "-"));
+	return (what == NEXT_SECRET && !secret_numbers(s)) || (what == NEXT_VALUE && !starts(s, "--")) || (what == NEXT_BARE && !starts(s, "-"));
 }
 
 static void put_arg(struct walk *w, struct command *c, struct str s, bool cut)

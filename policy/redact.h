@@ -41,6 +41,14 @@ enum secret_name secret_name(const struct redact_set *set, struct str name);
 /* Equal but for case, and for - _ and other marks between letters. */
 bool secret_name_eq(struct str a, struct str b);
 
+/* ---- redact_look.c ---- */
+bool secret_alnum(char c);
+bool secret_in_word(char c);
+bool secret_in_token(char c); /* base64, and all that is in words */
+bool secret_has_digit(struct str s);
+/* Where a token of a known look that begins at i, i <= text.n, ends; i: none does. cut: the text goes on, as for redact_text(). */
+size_t secret_token(struct str text, size_t i, bool cut);
+
 /* ---- redact_option.c ---- */
 enum secret_option { OPTION_PLAIN, OPTION_SECRET, OPTION_ACCOUNT /* name:secret */ };
 /* Which known programs' name the text begins with, a bit each. */

@@ -44,11 +44,14 @@ static bool own_name(const struct redact_set *set, struct str name)
 
 enum secret_name secret_name(const struct redact_set *set, struct str name)
 {
-	static const char *const inside[] = { "password",   "passwd",	   "passphrase", "passcode", "secret",	    "apikey",
-					      "privatekey", "accesskey",   "signingkey", "authtoken", "credential", "authorization",
-					      "cookie",	    "accesstoken", "encryptionkey", "refreshtoken", "sessiontoken", "connectionstring" };
-	static const char *const tails[] = { "token", "session", "sessionid", "sessid", "auth", "jwt", "otp", "pwd", "bearer" };
-	static const char *const whole[] = { "pass", "sid", "cvv", "cvc", "pat", "xauthkey", "hmackey" };
+	static const char *const inside[] = {
+		"password", "passwd", "passphrase", "passcode", "secret", "credential", "authorization", "cookie", "connectionstring", "mnemonic", "seedphrase",
+		"apikey", "privatekey", "privkey", "accesskey", "accountkey", "signingkey", "encryptionkey", "masterkey", "sharedkey", "authkey", "licensekey",
+		"subscriptionkey", "consumerkey", "authtoken", "accesstoken", "refreshtoken", "sessiontoken", "amzsignature", "recoverycode", "verificationcode",
+	};
+	static const char *const tails[] = { "token", "session", "sessionid", "sessid", "auth", "jwt", "otp", "pwd", "pswd", "pw", "creds", "bearer", "pass" };
+	static const char *const whole[] = { "sid", "sig", "pin", "cvv", "cvc", "pat", "xauthkey", "hmackey" };
+	static const char *const words[] = { "bypass", "compass", "trespass", "overpass", "underpass", "surpass" }; /* that end so */
 	char text[NAME_MAX_FOLD];
 	struct str s = { text, fold(name, text) };
 
@@ -59,6 +62,9 @@ enum secret_name secret_name(const struct redact_set *set, struct str name)
 			return NAME_STRONG;
 	while (s.n && s.p[s.n - 1] >= '0' && s.p[s.n - 1] <= '9') /* token2 */
 		s.n--;
+	for (size_t i = 0; i < PAWL_LEN(words); i++)
+		if (ends_with(s, words[i]))
+			return NAME_PLAIN;
 	for (size_t i = 0; i < PAWL_LEN(tails); i++)
 		if (ends_with(s, tails[i]))
 			return NAME_WEAK;

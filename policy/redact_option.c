@@ -17,7 +17,25 @@ static const struct program {
 	{ "https", false, false, OPTION_ACCOUNT, "a", "FIbcdfhjv" },
 	{ "xh", false, false, OPTION_ACCOUNT, "a", "FIbcdfhjv" },
 	{ "xhs", false, false, OPTION_ACCOUNT, "a", "FIbcdfhjv" },
+	{ "redis-cli", false, false, OPTION_SECRET, "a", "" },
+	{ "mongo", true, false, OPTION_SECRET, "p", "" },
+	{ "cqlsh", false, false, OPTION_SECRET, "p", "" },
+	{ "ldap", true, false, OPTION_SECRET, "w", "cnvxPQ" }, /* ldapsearch, ldapmodify */
+	{ "smbclient", false, false, OPTION_SECRET, "U", "" }, /* name%secret */
+	{ "lftp", false, false, OPTION_SECRET, "u", "" },      /* name,secret */
+	{ "sqlcmd", false, false, OPTION_SECRET, "P", "" },
+	{ "bcp", false, false, OPTION_SECRET, "P", "" },
+	{ "ipmitool", false, false, OPTION_SECRET, "P", "" },
+	{ "snmp", true, false, OPTION_SECRET, "AXc", "" },
+	{ "zip", false, false, OPTION_SECRET, "P", "rqjvmuo9" },
+	{ "unzip", false, false, OPTION_SECRET, "P", "qojnvl" },
+	{ "7z", true, true, OPTION_SECRET, "p", "" },
+	{ "plink", false, false, OPTION_SECRET, "w", "p" }, /* -pw */
+	{ "pscp", false, false, OPTION_SECRET, "w", "p" },
+	{ "useradd", false, false, OPTION_SECRET, "p", "mrMUNl" },
+	{ "usermod", false, false, OPTION_SECRET, "p", "aLUm" },
 };
+_Static_assert(PAWL_LEN(programs) <= sizeof(unsigned) * 8, "a bit each");
 
 static bool one_of(const char *set, char c)
 {

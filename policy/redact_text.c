@@ -11,24 +11,14 @@ struct scan {
 	unsigned programs; /* that this command named so far */
 };
 
-static bool alnum(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static bool in_word(char c)
-{
-	return alnum(c) || c == '_' || c == '-' || c == '.';
-}
-
-static bool in_token(char c)
-{
-	return in_word(c) || c == '~' || c == '+' || c == '/' || c == '=';
-}
-
 static bool blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool not_blank(char c)
+{
+	return !blank(c);
 }
 
 static bool quote(char c)
@@ -70,54 +60,7 @@ static size_t word_end(const struct scan *sc, size_t i, bool (*in)(char))
 	return i;
 }
 
-/* ---- looks ---- */
-
-static const struct look {
-	const char *prefix;
-	size_t least; /* bytes of a word behind it */
-	bool digit;   /* one of them is a digit, unless there are 16: sk-learn is no key */
-} looks[] = {
-	{ "sk-", 5, true },	{ "sk_live_", 6, false }, { "sk_test_", 6, false },    { "rk_live_", 6, false }, { "ghp_", 10, false },
-	{ "gho_", 10, false },	{ "ghu_", 10, false },	  { "ghs_", 10, false },       { "ghr_", 10, false },	 { "github_pat_", 10, false },
-	{ "glpat-", 10, false }, { "xoxb-", 8, false },	  { "xoxp-", 8, false },       { "xoxa-", 8, false },	 { "xoxr-", 8, false },
-	{ "xoxs-", 8, false },	{ "xapp-", 8, false },	  { "AKIA", 16, false },       { "ASIA", 16, false },	 { "AIza", 30, false },
-	{ "ya29.", 10, false },	{ "npm_", 20, false },	  { "pypi-", 20, false },      { "hf_", 20, false },	 { "dop_v1_", 20, false },
-	{ "SG.", 20, false },	{ "shpat_", 20, false },  { "AGE-SECRET-KEY-1", 8, false },
-};
-
-static bool has_digit(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		if (s.p[i] >= '0' && s.p[i] <= '9')
-			return true;
-	return false;
-}
-
-/* Where a token that begins at i ends; i: none does. */
-static size_t token_end(const struct scan *sc, size_t i)
-{
-	for (size_t k = 0; k < PAWL_LEN(looks); k++) {
-		size_t from = i + strlen(looks[k].prefix), to, n;
-
-		if (!starts(sc, i, looks[k].prefix))
-			continue;
-		to = word_end(sc, from, in_word);
-		n = to - from;
-		if (sc->cut && to == sc->s.n)
-			return to;
-		if (n >= looks[k].least && (!looks[k].digit || n >= 16 || has_digit((struct str){ sc->s.p + from, n })))
-			return to;
-	}
-	if (starts(sc, i, "eyJ")) { /* a JWT: {"… in base64url, points between its parts */
-		size_t to = word_end(sc, i, in_word);
-
-		if ((sc->cut && to == sc->s.n) || (to - i >= 20 && memchr(sc->s.p + i, '.', to - i)))
-			return to;
-	}
-	if (starts(sc, i, "PRIVATE+KEY+")) /* a signer's key, in one line */
-		return word_end(sc, i, in_token);
-	return i;
-}
+/* ---- blocks and addresses ---- */
 
 /* -----BEGIN … PRIVATE KEY----- up to its end, or to the text's. */
 static size_t key_block(struct scan *sc, size_t i)
@@ -227,7 +170,7 @@ static size_t option(struct scan *sc, size_t i)
 	if (kind == OPTION_ACCOUNT)
 		return account(sc, i, i + behind);
 	next_word(sc, i + behind, &from, &to);
-	return to > from ? hide(sc, from, to) : i;
+	return to > from && !secret_numbers((struct str){ sc->s.p + from, to - from }) ? hide(sc, from, to) : i;
 }
 
 /* Which programs' options the following are, up to the command's end. */
@@ -263,10 +206,10 @@ static size_t scheme(struct scan *sc, size_t i, size_t end)
 		return end;
 	while (at(sc, from) == ' ' || at(sc, from) == '\t')
 		from++;
-	to = word_end(sc, from, in_token);
+	to = word_end(sc, from, secret_in_token);
 	if (from == end || to == from)
 		return end;
-	if (to - from >= 16 || has_digit((struct str){ sc->s.p + from, to - from }) || sc->s.p[to - 1] == '=' || (sc->cut && to == sc->s.n))
+	if (to - from >= 16 || secret_has_digit((struct str){ sc->s.p + from, to - from }) || sc->s.p[to - 1] == '=' || (sc->cut && to == sc->s.n))
 		return hide(sc, from, to);
 	return end;
 }
@@ -298,8 +241,11 @@ static size_t header_value(struct scan *sc, size_t from, char around, enum secre
 
 	while (to < sc->s.n && !line_end(sc, to) && !(quote(around) && sc->s.p[to] == around))
 		to++;
-	if (kind == NAME_WEAK && memchr(sc->s.p + from, ' ', to - from))
-		return from; /* "this session: we …" */
+	if (kind == NAME_WEAK && memchr(sc->s.p + from, ' ', to - from)) {
+		if (blank(sc->s.p[from - 1]))
+			return from; /* "this session: we …" */
+		to = word_end(sc, from, not_blank); /* openssl -passin pass:… */
+	}
 	return hide(sc, from, to);
 }
 
@@ -381,6 +327,12 @@ static size_t name_end(const struct scan *sc, size_t e, char around, bool *ret_c
 	return at(sc, p) == ']' && (*ret_closed || around == '[') ? p + 1 : p;
 }
 
+/* ("name", "…"): a name at i, and a comma at p behind its quote. */
+static bool in_pair(const struct scan *sc, size_t i, size_t p)
+{
+	return at(sc, p) == ',' && i > 1 && (sc->s.p[i - 2] == '(' || sc->s.p[i - 2] == '[') && quote(at(sc, blanks_end(sc, p + 1)));
+}
+
 /* Where the value begins whose name at i ends before p; 0: none does. */
 static size_t value_start(const struct scan *sc, size_t i, size_t e, size_t p, char *ret_sep)
 {
@@ -390,7 +342,7 @@ static size_t value_start(const struct scan *sc, size_t i, size_t e, size_t p, c
 	if (sep == '=' || sep == ':') {
 		for (p++; at(sc, p) == '=' || at(sc, p) == '>';)
 			p++;
-	} else if (p == e || sep == '\0' || (sc->s.p[i] != '-' && !secret_set_before(sc->s, i))) {
+	} else if (p == e || sep == '\0' || (sc->s.p[i] != '-' && !in_pair(sc, i, p) && !secret_set_before(sc->s, i))) {
 		return 0; /* neither name=… nor --name … nor set name … */
 	} else if (sep == '-') {
 		if (!starts(sc, p, "-- ")) /* what follows is no option, whatever it looks like */
@@ -440,9 +392,9 @@ void redact_text(const struct redact_set *set, struct str text, bool cut, struct
 
 	for (size_t i = 0, next; i < text.n; i = next) {
 		char before = i ? text.p[i - 1] : ' ';
-		bool edge = !alnum(before) || (i > 1 && text.p[i - 2] == '\\' && (before == 'n' || before == 't' || before == 'r'));
+		bool edge = !secret_alnum(before) || (i > 1 && text.p[i - 2] == '\\' && (before == 'n' || before == 't' || before == 'r'));
 
-		program(&sc, i, !alnum(before));
+		program(&sc, i, !secret_alnum(before));
 		if (text.p[i] == '-' && (blank(before) || quote(before)) && (next = option(&sc, i)) > i) {
 			word = next;
 			continue;
@@ -452,16 +404,16 @@ void redact_text(const struct redact_set *set, struct str text, bool cut, struct
 			next = address(&sc, i + 3);
 		} else if (starts(&sc, i, "-----BEGIN ")) {
 			next = key_block(&sc, i);
-		} else if (edge && alnum(text.p[i])) {
-			size_t end = token_end(&sc, i);
+		} else if (edge && secret_alnum(text.p[i])) {
+			size_t end = secret_token(text, i, cut);
 
 			if (end > i)
 				next = hide(&sc, i, end);
 		}
-		if (next == i + 1 && in_word(text.p[i]) && i >= word) {
+		if (next == i + 1 && secret_in_word(text.p[i]) && i >= word) {
 			enum secret_name kind;
 
-			word = word_end(&sc, i, in_word);
+			word = word_end(&sc, i, secret_in_word);
 			kind = secret_name(set, (struct str){ text.p + i, word - i });
 			next = kind ? named(&sc, i, word, kind) : word;
 			if (next == word)
