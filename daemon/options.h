@@ -2,6 +2,7 @@
 #ifndef PAWL_OPTIONS_H
 #define PAWL_OPTIONS_H
 #include "pawl/error.h"
+#include "pawl/exit.h"
 
 #define PAWL_MAX_PATH 1024
 struct options {
@@ -18,14 +19,6 @@ struct options {
 PAWL_MUST_USE int options_parse(int argc, char **argv, struct options *ret, struct pawl_error *err);
 void options_help(void); /* on stdout */
 
-/* Exit statuses of pawld, also in its man page: sysexits where they fit. */
-enum exit_status {
-	EXIT_DONE = 0,
-	EXIT_USAGE = 64,
-	EXIT_LOG = 65,	   /* the log cannot be continued: tampered, cut, rolled back */
-	EXIT_SOFTWARE = 70,
-	EXIT_BUSY = 75,	   /* another pawld holds it; may pass */
-	EXIT_CONFIG = 78,  /* policy, key, ownership or modes */
-};
+/* What is said of err to whoever started pawld: an exit_status. */
 int exit_status_of(const struct pawl_error *err);
 #endif

@@ -6,6 +6,7 @@
 #include "daemon/cli/init.h"
 #include "daemon/cli/policy.h"
 #include "daemon/base/home.h"
+#include "pawl/exit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,6 @@
 #define KEEP_DEATHS 5	    /* in a row, each at its start: the next one would die as well */
 #define KEEP_LIVED_MS 5000  /* then it was no death at the start */
 #define OUTPUT "pawld.out"
-enum { PAWLD_DONE = 0, PAWLD_LOG_DAMAGED = 65 }; /* of its exit statuses: pawld(8) */
 
 /* ---- the folder ---- */
 
@@ -172,7 +172,7 @@ struct keeping {
  * for a moment. One that was told to end, or says that its log is damaged, is not. */
 static bool goes_on(struct keeping *k, int st, bool lived)
 {
-	if (WIFEXITED(st) && (WEXITSTATUS(st) == PAWLD_DONE || WEXITSTATUS(st) == PAWLD_LOG_DAMAGED))
+	if (WIFEXITED(st) && (WEXITSTATUS(st) == EXIT_DONE || WEXITSTATUS(st) == EXIT_LOG))
 		return false;
 	if (lived)
 		*k = (struct keeping){ KEEP_TRIES, 0, KEEP_FIRST_MS };

@@ -12,6 +12,7 @@
 #include "daemon/log/verify.h"
 #include "daemon/store/private.h"
 #include "daemon/store/projection.h"
+#include "pawl/exit.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -226,7 +227,7 @@ static int status_of(const struct pawl_error *err)
 	case PAWL_E_KEY:
 		return VERIFY_WRONG_KEY;
 	case PAWL_E_BUSY:
-		return STORE_EXIT_BUSY;
+		return EXIT_BUSY;
 	case PAWL_E_USAGE:
 		return 2;
 	default:

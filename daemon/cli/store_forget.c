@@ -3,6 +3,7 @@
 #include "daemon/cli/lines.h"
 #include "daemon/cli/store.h"
 #include "daemon/store/private.h"
+#include "pawl/exit.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -31,5 +32,5 @@ int store_forget(const char *private_path, uint64_t session, bool json)
 		buf_printf(&doc, "{\"session\":\"s_%llu\",\"rows\":%zu}", (unsigned long long)session, rows);
 	status = r == 0 ? lines_answer("store forget", &doc, json, show) : lines_fail("store forget", &err);
 	buf_done(&doc);
-	return r == PAWL_E_BUSY ? STORE_EXIT_BUSY : status;
+	return r == PAWL_E_BUSY ? EXIT_BUSY : status;
 }

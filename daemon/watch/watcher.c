@@ -4,6 +4,7 @@
 #include "daemon/base/oplog.h"
 #include "daemon/watch/peer.h"
 #include "daemon/watch/trees.h"
+#include "pawl/exit.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +18,6 @@
 
 #define BACKOFF_FIRST_MS 100
 #define BACKOFF_LAST_MS 5000
-#define EXIT_FAILURE_INTERNAL 70 /* as options.h has it; this room includes nothing of the hall */
-#define EXIT_LOG_DAMAGED 65
 #define DRAIN_MS 10000	/* after TERM; then the rest is killed: what it answered is on disk already */
 
 #define HEAR_MOST 64	/* messages in one turn */
@@ -126,8 +125,8 @@ static bool rest_ended(struct watcher *w, int status, int *ret)
 		*ret = 128 + WTERMSIG(status);
 		return true;
 	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOG_DAMAGED) { /* no restart mends a log */
-		*ret = EXIT_LOG_DAMAGED;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOG) { /* no restart mends a log */
+		*ret = EXIT_LOG;
 		return true;
 	}
 	if (WIFEXITED(status))
@@ -224,7 +223,7 @@ int watcher_run(watcher_rest *rest, void *arg, struct trees *trees)
 {
 	struct watcher w = { .rest = rest, .arg = arg, .trees = trees, .peer = -1, .backoff_ms = BACKOFF_FIRST_MS };
 	struct pawl_error err = { .code = PAWL_OK };
-	int ret = EXIT_FAILURE_INTERNAL;
+	int ret = EXIT_SOFTWARE;
 	sigset_t set;
 
 	harden();
