@@ -1,5 +1,6 @@
 /* daemon/main.c - start order: options, lock, fork, confinement, log, doors, pid file, loop. May use any room. */
 #include "daemon/base/oplog.h"
+#include "daemon/base/owner.h"
 #include "daemon/daemon.h"
 #include "daemon/door/attach.h"
 #include "daemon/door/dispatch.h"
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -172,6 +174,14 @@ static int run(struct options *opt, struct pawl_error *err)
 	return status; /* the lock goes with the process */
 }
 
+/* Of the user that will judge. */
+static gid_t own_group(const struct options *opt)
+{
+	const struct passwd *pw = opt->user[0] ? getpwnam(opt->user) : NULL;
+
+	return owner_group(pw ? pw->pw_uid : geteuid());
+}
+
 int main(int argc, char **argv)
 {
 	struct pawl_error err = { .code = PAWL_OK };
@@ -184,6 +194,7 @@ int main(int argc, char **argv)
 		return exit_status_of(&err);
 	}
 	(void)umask(077);
+	opt.own_group = own_group(&opt);
 	if (opt.help) {
 		options_help();
 		return EXIT_DONE;

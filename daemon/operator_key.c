@@ -73,7 +73,7 @@ static struct str operator_name(const char *file)
 	return (struct str){ file, n - suffix };
 }
 
-static int load_one(struct key_set *set, const char *dir, struct str name, struct pawl_error *err)
+static int load_one(struct key_set *set, const char *dir, gid_t own_group, struct str name, struct pawl_error *err)
 {
 	struct enrolled *e = &set->row[set->n];
 	char path[1200], *text = NULL;
@@ -83,9 +83,9 @@ static int load_one(struct key_set *set, const char *dir, struct str name, struc
 	if (set->n == OPERATORS_MAX)
 		return pawl_fail(err, PAWL_E_LIMIT, "%s: more than %d operators", dir, OPERATORS_MAX);
 	(void)snprintf(path, sizeof(path), "%s/%.*s" SUFFIX, dir, STR_ARG(name));
-	r = safe_file(path, err);
+	r = safe_file(path, own_group, err);
 	if (r == 0)
-		r = safe_read(path, sizeof(e->text) - 1, &text, &n, err);
+		r = safe_read(path, sizeof(e->text) - 1, own_group, &text, &n, err);
 	if (r == 0 && vkey_parse((struct str){ text, n }, &e->key, err) < 0)
 		r = pawl_fail(err, PAWL_E_KEY, "%s: not one vkey line", path);
 	if (r == 0 && !str_eq(str_of(e->key.name), name)) /* the log would name one person and the signature another */
@@ -146,7 +146,7 @@ static void keep_known(struct key_set *fresh, const struct key_set *old)
 	fresh->n = kept;
 }
 
-int operators_load(struct operators *ops, const char *dir, operators_changed *changed, void *arg, struct pawl_error *err)
+int operators_load(struct operators *ops, const char *dir, gid_t own_group, operators_changed *changed, void *arg, struct pawl_error *err)
 {
 	struct key_set *fresh = calloc(1, sizeof(*fresh)), *old = calloc(1, sizeof(*old));
 	DIR *d = opendir(dir);
@@ -161,7 +161,7 @@ int operators_load(struct operators *ops, const char *dir, operators_changed *ch
 		r = pawl_fail_errno(err, "%s", dir);
 	while (d && (e = readdir(d))) {
 		struct str name = operator_name(e->d_name);
-		int one = name.n ? load_one(fresh, dir, name, r == 0 ? err : NULL) : 0;
+		int one = name.n ? load_one(fresh, dir, own_group, name, r == 0 ? err : NULL) : 0;
 
 		r = r < 0 ? r : one;
 	}

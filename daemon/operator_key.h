@@ -4,6 +4,8 @@
 #define PAWL_OPERATOR_KEY_H
 #include "daemon/log/note.h"
 
+#include <sys/types.h>
+
 #define OPERATORS_MAX 64
 #define OPERATOR_USED 4096		     /* signed requests in the time that a nonce is good for; more are refused */
 #define OPERATOR_NONCE_NS (60 * NS_PER_SEC)  /* good for */
@@ -16,7 +18,7 @@ void operators_free(struct operators *ops);
  * hold the key of that very name. On failure
  * (a file that is none) nobody is added, and only who is no longer there goes. changed() is called once a key that is new or gone, after the set is whole. */
 typedef void operators_changed(void *arg, bool enrolled, struct str name, struct str vkey);
-PAWL_MUST_USE int operators_load(struct operators *ops, const char *dir, operators_changed *changed, void *arg, struct pawl_error *err);
+PAWL_MUST_USE int operators_load(struct operators *ops, const char *dir, gid_t own_group, operators_changed *changed, void *arg, struct pawl_error *err);
 size_t operators_count(const struct operators *ops);
 
 void operators_nonce(const struct operators *ops, int64_t now, uint8_t ret[static 32], int64_t *ret_expires);

@@ -4,6 +4,8 @@
 #include "pawl/error.h"
 #include "pawl/exit.h"
 
+#include <sys/types.h>
+
 #define PAWL_MAX_PATH 1024
 struct options {
 	char dir[PAWL_MAX_PATH];
@@ -11,6 +13,7 @@ struct options {
 	char socket[PAWL_MAX_PATH], operator_socket[PAWL_MAX_PATH], watch_socket[PAWL_MAX_PATH], pid_file[PAWL_MAX_PATH];
 	char operators[PAWL_MAX_PATH];
 	char user[64];
+	gid_t own_group;	 /* whose right to write is ours (daemon/base/owner.h); not from the command line */
 	uint64_t snapshot_every; /* entries; 0: the default */
 	uint64_t watch_ring, watch_trees; /* bytes, trees; 0: the default */
 	bool no_watch, check, probe, help, version;

@@ -1,6 +1,8 @@
 /* daemon/safe.c - see safe.h. */
 #include "daemon/safe.h"
 
+#include "daemon/base/owner.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,19 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 
-static int check_owner_mode(const char *path, const struct stat *st, bool parent, struct pawl_error *err)
+static int check_owner_mode(const char *path, const struct stat *st, gid_t own_group, bool parent, struct pawl_error *err)
 {
 	if (st->st_uid != 0 && st->st_uid != geteuid())
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s belongs to uid %u, which could change it (want root or uid %u)", path, (unsigned)st->st_uid,
 				 (unsigned)geteuid());
-	if ((st->st_mode & 022) && !(parent && (st->st_mode & S_ISVTX)))
+	if (!owner_only(st, own_group, path, -1) && !(parent && (st->st_mode & S_ISVTX)))
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s can be written by others (mode %04o); chmod go-w %s", path, (unsigned)(st->st_mode & 07777),
 				 path);
 	return 0;
 }
 
 /* The folders that lead to full, the file itself left out. */
-static int check_chain(char *full, struct pawl_error *err)
+static int check_chain(char *full, gid_t own_group, struct pawl_error *err)
 {
 	struct stat st;
 	char *slash;
@@ -33,7 +35,7 @@ static int check_chain(char *full, struct pawl_error *err)
 		if (stat(full, &st) < 0)
 			r = pawl_fail_errno(err, "%s", full);
 		else
-			r = check_owner_mode(full, &st, true, err);
+			r = check_owner_mode(full, &st, own_group, true, err);
 		if (full[1] == '\0')
 			break;
 	}
@@ -41,7 +43,7 @@ static int check_chain(char *full, struct pawl_error *err)
 }
 
 /* As written and as resolved: a link in a folder that others can write to could be turned elsewhere. */
-static int check_parents(const char *path, struct pawl_error *err)
+static int check_parents(const char *path, gid_t own_group, struct pawl_error *err)
 {
 	char *full = realpath(path, NULL), *cwd = NULL, *written = NULL;
 	int r = full ? 0 : pawl_fail_errno(err, "%s", path);
@@ -55,9 +57,9 @@ static int check_parents(const char *path, struct pawl_error *err)
 		r = pawl_fail(err, PAWL_E_NOMEM, "out of memory");
 	}
 	if (r == 0)
-		r = check_chain(written, err);
+		r = check_chain(written, own_group, err);
 	if (r == 0)
-		r = check_chain(full, err);
+		r = check_chain(full, own_group, err);
 	free(full);
 	free(cwd);
 	free(written);
@@ -76,27 +78,27 @@ static int look(const char *path, mode_t kind, const char *what, struct stat *st
 	return (st->st_mode & S_IFMT) == kind ? 0 : pawl_fail(err, PAWL_E_UNSAFE, "%s is not %s", path, what);
 }
 
-int safe_file(const char *path, struct pawl_error *err)
+int safe_file(const char *path, gid_t own_group, struct pawl_error *err)
 {
 	struct stat st;
 	int r = look(path, S_IFREG, "a regular file", &st, err);
 
 	if (r == 0)
-		r = check_owner_mode(path, &st, false, err);
-	return r < 0 ? r : check_parents(path, err);
+		r = check_owner_mode(path, &st, own_group, false, err);
+	return r < 0 ? r : check_parents(path, own_group, err);
 }
 
-int safe_dir(const char *path, struct pawl_error *err)
+int safe_dir(const char *path, gid_t own_group, struct pawl_error *err)
 {
 	struct stat st;
 	int r = look(path, S_IFDIR, "a folder", &st, err);
 
 	if (r == 0)
-		r = check_owner_mode(path, &st, false, err);
-	return r < 0 ? r : check_parents(path, err);
+		r = check_owner_mode(path, &st, own_group, false, err);
+	return r < 0 ? r : check_parents(path, own_group, err);
 }
 
-int safe_private_dir(const char *path, struct pawl_error *err)
+int safe_private_dir(const char *path, gid_t own_group, struct pawl_error *err)
 {
 	struct stat st;
 	int r = look(path, S_IFDIR, "a folder", &st, err);
@@ -107,10 +109,10 @@ int safe_private_dir(const char *path, struct pawl_error *err)
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s belongs to uid %u; pawld runs as uid %u", path, (unsigned)st.st_uid, (unsigned)geteuid());
 	if (st.st_mode & 077)
 		return pawl_fail(err, PAWL_E_UNSAFE, "%s is open to others (mode %04o); chmod 700 %s", path, (unsigned)(st.st_mode & 07777), path);
-	return check_parents(path, err);
+	return check_parents(path, own_group, err);
 }
 
-int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pawl_error *err)
+int safe_read(const char *path, size_t max, gid_t own_group, char **ret, size_t *ret_n, struct pawl_error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	char *text = NULL;
@@ -126,7 +128,7 @@ int safe_read(const char *path, size_t max, char **ret, size_t *ret_n, struct pa
 	else if (!S_ISREG(st.st_mode))
 		r = pawl_fail(err, PAWL_E_UNSAFE, "%s is not a regular file", path);
 	else
-		r = check_owner_mode(path, &st, false, err);
+		r = check_owner_mode(path, &st, own_group, false, err);
 	if (r == 0 && (st.st_size < 0 || (uint64_t)st.st_size > max))
 		r = pawl_fail(err, PAWL_E_POLICY, "%s is larger than %zu bytes", path, max);
 	if (r == 0 && !(text = malloc(max + 2)))

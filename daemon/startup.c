@@ -25,14 +25,14 @@
 
 static int load_policy(struct daemon *d, struct policy **ret, char **ret_text, size_t *ret_n, struct policy_report *rep, struct pawl_error *err)
 {
-	struct policy_files files = policy_files_system();
+	struct policy_files files = policy_files_system(d->opt->own_group);
 	struct policy *pol = NULL;
 	char *text = NULL;
 	size_t n = 0;
-	int r = safe_file(d->opt->policy, err);
+	int r = safe_file(d->opt->policy, d->opt->own_group, err);
 
 	if (r == 0)
-		r = safe_read(d->opt->policy, MAX_POLICY_FILE, &text, &n, err);
+		r = safe_read(d->opt->policy, MAX_POLICY_FILE, d->opt->own_group, &text, &n, err);
 	if (r == 0)
 		r = policy_load_with((struct str){ text, n }, d->opt->policy, &files, &pol, rep, err);
 	for (size_t i = 0; i < rep->n; i++)
@@ -106,7 +106,7 @@ int daemon_reload(struct daemon *d, struct policy_report *rep, const struct relo
 	char *text = NULL, why[1400];
 	size_t n = 0;
 
-	if (operators_load(d->operators, d->opt->operators, key_changed, d, &err) < 0)
+	if (operators_load(d->operators, d->opt->operators, d->opt->own_group, key_changed, d, &err) < 0)
 		oplog_error("the operators stay as they were", &err);
 	if (load_policy(d, &pol, &text, &n, rep, &err) == 0) {
 		if (required_check(pol, d->watch_probes, &err) == 0)
@@ -129,7 +129,7 @@ static int load_key(struct daemon *d, struct pawl_error *err)
 	static const char suffix[] = "/entry";
 	const char *name;
 	size_t n;
-	int r = safe_file(d->opt->key, err); /* its folders too */
+	int r = safe_file(d->opt->key, d->opt->own_group, err); /* its folders too */
 
 	if (r == 0)
 		r = sign_key_load(d->opt->key, &d->key, err);
@@ -231,16 +231,16 @@ static int end_strangers(struct daemon *d, struct pawl_error *err)
 static int check_folders(struct daemon *d, struct pawl_error *err)
 {
 	char folder[PAWL_MAX_PATH];
-	int r = safe_private_dir(d->opt->state, err);
+	int r = safe_private_dir(d->opt->state, d->opt->own_group, err);
 
 	if (r == 0)
-		r = safe_private_dir(d->opt->log, err);
+		r = safe_private_dir(d->opt->log, d->opt->own_group, err);
 	startup_folder_of(d->opt->operator_socket, folder);
 	if (r == 0)
-		r = safe_private_dir(folder, err); /* whoever enters it is the operator */
+		r = safe_private_dir(folder, d->opt->own_group, err); /* whoever enters it is the operator */
 	startup_folder_of(d->opt->socket, folder);
 	if (r == 0)
-		r = safe_dir(folder, err);
+		r = safe_dir(folder, d->opt->own_group, err);
 	return r;
 }
 
@@ -359,7 +359,7 @@ int daemon_open(struct daemon *d, const struct door_calls *doors, mediate_done *
 	if (r == 0)
 		r = private_mark(d->priv, d->m.durable, err); /* the committer's queue is empty: the store is ours */
 	if (r == 0)
-		r = operators_load(d->operators, d->opt->operators, key_changed, d, err);
+		r = operators_load(d->operators, d->opt->operators, d->opt->own_group, key_changed, d, err);
 	if (!d->m_up)
 		policy_free(pol);
 	reading_done(&rd);

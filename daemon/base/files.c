@@ -4,6 +4,7 @@
 #include "daemon/base/files.h"
 
 #include "daemon/base/buf.h"
+#include "daemon/base/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #define MAX_BYTES (64u << 10)
 
-static int check(int fd, struct pawl_error *err)
+static int check(int fd, gid_t own_group, struct pawl_error *err)
 {
 	struct stat st;
 
@@ -23,7 +24,7 @@ static int check(int fd, struct pawl_error *err)
 		return pawl_fail_errno(err, "fstat");
 	if (!S_ISREG(st.st_mode))
 		return pawl_fail(err, PAWL_E_UNSAFE, "not a regular file");
-	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)))
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || !owner_only(&st, own_group, NULL, fd))
 		return pawl_fail(err, PAWL_E_UNSAFE, "another user owns it or can write it");
 	return 0;
 }
@@ -57,11 +58,10 @@ static int read_file(void *arg, const char *path, char **ret, size_t *ret_n, str
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), r;
 
-	(void)arg;
 	if (fd < 0)
 		return errno == ENOENT ? pawl_fail(err, PAWL_E_SYS, "no such file: %s", path)
 				       : pawl_fail_errno(err, "%s", path);
-	r = check(fd, err);
+	r = check(fd, (gid_t)(uintptr_t)arg, err);
 	if (r == 0)
 		r = read_all(fd, ret, ret_n, err);
 	(void)close(fd);
@@ -113,7 +113,7 @@ static int file_holds(void *arg, const char *folder, const char *file, struct pa
 	return r;
 }
 
-struct policy_files policy_files_system(void)
+struct policy_files policy_files_system(gid_t own_group)
 {
-	return (struct policy_files){ .read = read_file, .holds = file_holds };
+	return (struct policy_files){ .read = read_file, .arg = (void *)(uintptr_t)own_group, .holds = file_holds };
 }

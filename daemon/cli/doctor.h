@@ -7,6 +7,7 @@
 #include "pawl/policy.h"
 
 #include <limits.h>
+#include <sys/types.h>
 
 #define DOCTOR_MAX_ROWS 64
 #define DOCTOR_MAX_PROBES 32
@@ -21,6 +22,7 @@ struct doctor_row {
 };
 struct doctor {
 	const char *dir, *pawld_opt, *operator_opt, *policy_opt; /* as said; dir resolved */
+	gid_t own_group; /* whose right to write is the folder's owner's (daemon/base/owner.h) */
 	int64_t began_ms;
 	bool said; /* that it takes longer */
 	char pawld[PATH_MAX];

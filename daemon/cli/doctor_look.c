@@ -1,6 +1,8 @@
 /* daemon/cli/doctor_look.c - pawld's folder and this machine: owners, modes, key, policy, operators, room, Python. Owns d->policy from here
  * on. Names are looked at, never opened through; secrets are not read. */
 #include "daemon/cli/doctor.h"
+
+#include "daemon/base/owner.h"
 #include "daemon/cli/policy.h"
 #include "daemon/log/keys.h"
 
@@ -37,7 +39,7 @@ static bool chain_ok(struct doctor *d, uid_t owner)
 		struct stat st;
 
 		slash[slash == full ? 1 : 0] = '\0';
-		ok = stat(full, &st) == 0 && (st.st_uid == 0 || st.st_uid == owner) && (!(st.st_mode & 022) || (st.st_mode & S_ISVTX));
+		ok = stat(full, &st) == 0 && (st.st_uid == 0 || st.st_uid == owner) && (owner_only(&st, d->own_group, full, -1) || (st.st_mode & S_ISVTX));
 		if (!ok) {
 			doctor_row(d, DOCTOR_FOLDER, "folder", WATCH_OFF, "%s, above it, can be changed by others (uid %u, mode %04o)", full, st.st_uid,
 				   st.st_mode & 07777u);
@@ -64,9 +66,10 @@ static bool top(struct doctor *d, struct stat *st)
 		doctor_missing(d);
 		return false;
 	}
+	d->own_group = owner_group(st->st_uid);
 	if (!chain_ok(d, st->st_uid))
 		return false;
-	if (st->st_mode & 022) {
+	if (!owner_only(st, d->own_group, d->dir, -1)) {
 		doctor_row(d, DOCTOR_FOLDER, "folder", WATCH_OFF, "%s can be written by others (mode %04o)", d->dir, st->st_mode & 07777u);
 		doctor_get(d, "chmod go-w %.200s", d->dir);
 		doctor_missing(d);
@@ -94,7 +97,7 @@ static bool part(struct doctor *d, const char *name, mode_t kind, mode_t refuse,
 		doctor_row(d, DOCTOR_FOLDER, name, WATCH_OFF, "belongs to uid %u, the folder to uid %u", st.st_uid, owner);
 		doctor_get(d, "chown %u %.200s", owner, path);
 		doctor_missing(d);
-	} else if (st.st_mode & refuse) {
+	} else if (refuse == 022 ? !owner_only(&st, d->own_group, path, -1) : (st.st_mode & refuse) != 0) {
 		doctor_row(d, DOCTOR_FOLDER, name, WATCH_OFF, "is open to others (mode %04o)", st.st_mode & 07777u);
 		doctor_get(d, "chmod %04o %.200s", st.st_mode & 07777u & ~refuse, path);
 		doctor_missing(d);
@@ -133,7 +136,7 @@ static void policy(struct doctor *d)
 		doctor_row(d, DOCTOR_FOLDER, "policy", WATCH_OFF, "%s", err.msg);
 		doctor_get(d, rep.errors ? "`pawl policy check %.200s` names every mistake" : "`pawl init` writes one to start from; --policy FILE names another than %.150s", file);
 		doctor_missing(d);
-	} else if (stat(file, &st) == 0 && (st.st_mode & 022)) {
+	} else if (stat(file, &st) == 0 && !owner_only(&st, d->own_group, file, -1)) {
 		doctor_row(d, DOCTOR_FOLDER, "policy", WATCH_OFF, "%s can be written by others (mode %04o)", file, st.st_mode & 07777u);
 		doctor_get(d, "chmod go-w %.200s", file);
 		doctor_missing(d);

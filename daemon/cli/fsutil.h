@@ -15,7 +15,7 @@ struct fs_io {
 };
 
 /* Opens the folder `name` below at_fd (AT_FDCWD too), made with mode 0700 where it is missing; the parent is synced either way.
- * PAWL_E_UNSAFE: not a folder of ours, or one of the mode bits `refuse` (022, 077) is set. The caller closes *ret_fd. */
+ * PAWL_E_UNSAFE: not a folder of ours, or one of the mode bits `refuse` (022, 077) is set; 022: but for a group of our own (daemon/base/owner.h). The caller closes *ret_fd. */
 PAWL_MUST_USE int fs_dir(const struct fs_io *io, int at_fd, const char *name, mode_t refuse, int *ret_fd, bool *ret_made, struct pawl_error *err);
 
 /* Writes name below dir_fd: a temporary file, fsync, rename, fsync of the folder; mode as given, whatever the umask. The caller holds the

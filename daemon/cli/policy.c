@@ -4,12 +4,14 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/files.h"
+#include "daemon/base/owner.h"
 #include "daemon/cli/explain.h"
 #include "daemon/cli/fsutil.h"
 
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define MAX_POLICY_FILE (1u << 20)
 
@@ -35,7 +37,7 @@ static int usage(FILE *out, int status)
 int policy_read(const char *path, struct policy **ret, struct policy_report *rep, struct pawl_error *err)
 {
 	PAWL_CLEANUP(buf_done) struct buf text = BUF_MAX(MAX_POLICY_FILE);
-	const struct policy_files files = policy_files_system();
+	const struct policy_files files = policy_files_system(owner_group(geteuid()));
 	int r = fs_read(AT_FDCWD, path, &text, err);
 
 	return r < 0 ? r : policy_load_with(buf_str(&text), path, &files, ret, rep, err);

@@ -169,7 +169,7 @@ static void opened(void *cookie, const struct answer *ans)
 static bool writes_hold_policy(const struct watch_job *job)
 {
 	const struct watch_policy *w = &job->d->m.policy->watch;
-	const struct policy_files files = policy_files_system();
+	const struct policy_files files = policy_files_system(job->d->opt->own_group);
 	char folder[4096];
 
 	for (size_t i = 0; i < w->n_writes_under; i++) {

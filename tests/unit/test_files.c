@@ -1,5 +1,6 @@
 /* tests/unit/test_files.c - what the loader of a policy may be given from this machine's files, and what not. */
 #include "daemon/base/files.h"
+#include "daemon/base/owner.h"
 
 #include "tests/support/fail_malloc.h"
 
@@ -91,7 +92,7 @@ static void test_reads(void **state)
 		{ "folder", PAWL_E_UNSAFE, 0 },
 		{ "nothing", PAWL_E_SYS, 0 },
 	};
-	struct policy_files files = policy_files_system();
+	struct policy_files files = policy_files_system(OWNER_NO_GROUP);
 
 	for (size_t i = 0; i < PAWL_LEN(rows); i++) {
 		char path[128], *bytes = NULL;
@@ -117,7 +118,7 @@ static void test_holds(void **state)
 		{ "good", "good", 1 },	 { "good/x", "good", 0 },	    { "folder", "nothing", PAWL_E_SYS }, { "folder/up", "good", 1 },
 		{ "folder", "folder/away", 1 }, /* who can write there turns the link */
 	};
-	struct policy_files files = policy_files_system();
+	struct policy_files files = policy_files_system(OWNER_NO_GROUP);
 	char a[128], b[128];
 
 	put(*state, "folder/in", 5, 0644);
@@ -139,7 +140,7 @@ static void test_holds(void **state)
 
 static void test_no_memory(void **state)
 {
-	struct policy_files files = policy_files_system();
+	struct policy_files files = policy_files_system(OWNER_NO_GROUP);
 	char path[128];
 	bool failed = true;
 	long refused = 0;

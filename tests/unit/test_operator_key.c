@@ -1,4 +1,5 @@
 /* tests/unit/test_operator_key.c - who may answer: enrolled keys and nonces, under a clock that the test moves. */
+#include "daemon/base/owner.h"
 #include "daemon/operator_key.h"
 
 #include <setjmp.h>
@@ -89,7 +90,7 @@ static void tell(void *arg, bool enrolled, struct str name, struct str vkey)
 static int load(struct operators *ops, const struct folder *f, struct told *ret)
 {
 	*ret = (struct told){ 0, 0 };
-	return operators_load(ops, f->dir, tell, ret, NULL);
+	return operators_load(ops, f->dir, OWNER_NO_GROUP, tell, ret, NULL);
 }
 
 /* Signs text as p and presents it as `name` at `now`. */
@@ -307,7 +308,7 @@ static void a_key_is_its_names_own(void **state)
 
 		enrol(&f, files[i], &ben);
 		told = (struct told){ 0, 0 };
-		assert_int_equal(operators_load(ops, f.dir, tell, &told, &err), PAWL_E_KEY);
+		assert_int_equal(operators_load(ops, f.dir, OWNER_NO_GROUP, tell, &told, &err), PAWL_E_KEY);
 		assert_non_null(strstr(err.msg, files[i]));
 		assert_non_null(strstr(err.msg, "the key inside is ben's"));
 		assert_int_equal(told.enrolled + (int)operators_count(ops), 0);

@@ -1,4 +1,5 @@
 /* tests/unit/test_safe.c - files and folders that another user could change; options; messages between the two processes. */
+#include "daemon/base/owner.h"
 #include "daemon/options.h"
 #include "daemon/safe.h"
 #include "daemon/watch/peer.h"
@@ -70,13 +71,13 @@ static void test_modes(void **state)
 
 		assert_int_equal(chmod(p->file, cases[i].file), 0);
 		assert_int_equal(chmod(p->dir, cases[i].dir), 0);
-		r = safe_file(p->file, &err);
+		r = safe_file(p->file, OWNER_NO_GROUP, &err);
 		if (r != cases[i].file_r)
 			fail_msg("case %zu: file %d: %s", i, r, r < 0 ? err.msg : "");
-		r = safe_private_dir(p->dir, &err);
+		r = safe_private_dir(p->dir, OWNER_NO_GROUP, &err);
 		if (r != cases[i].dir_r)
 			fail_msg("case %zu: folder %d: %s", i, r, r < 0 ? err.msg : "");
-		r = safe_read(p->file, 100, &text, &n, &err);
+		r = safe_read(p->file, 100, OWNER_NO_GROUP, &text, &n, &err);
 		assert_true((r == 0) == ((cases[i].file & 022) == 0));
 		free(text);
 	}
@@ -90,16 +91,16 @@ static void test_read_bounds(void **state)
 	char *text;
 	size_t n;
 
-	assert_int_equal(safe_read(p->file, 5, &text, &n, &err), 0);
+	assert_int_equal(safe_read(p->file, 5, OWNER_NO_GROUP, &text, &n, &err), 0);
 	assert_int_equal(n, 5);
 	assert_string_equal(text, "hello");
 	free(text);
-	assert_int_equal(safe_read(p->file, 4, &text, &n, &err), PAWL_E_POLICY);
-	assert_int_equal(safe_read(p->dir, 100, &text, &n, &err), PAWL_E_UNSAFE);
-	assert_int_equal(safe_read("/dev/null", 100, &text, &n, &err), PAWL_E_UNSAFE);
-	assert_int_equal(safe_read("/nonexistent/x", 100, &text, &n, &err), PAWL_E_SYS);
-	assert_int_equal(safe_private_dir("/nonexistent/x", &err), PAWL_E_UNSAFE);
-	assert_int_equal(safe_file(p->dir, &err), PAWL_E_UNSAFE);
+	assert_int_equal(safe_read(p->file, 4, OWNER_NO_GROUP, &text, &n, &err), PAWL_E_POLICY);
+	assert_int_equal(safe_read(p->dir, 100, OWNER_NO_GROUP, &text, &n, &err), PAWL_E_UNSAFE);
+	assert_int_equal(safe_read("/dev/null", 100, OWNER_NO_GROUP, &text, &n, &err), PAWL_E_UNSAFE);
+	assert_int_equal(safe_read("/nonexistent/x", 100, OWNER_NO_GROUP, &text, &n, &err), PAWL_E_SYS);
+	assert_int_equal(safe_private_dir("/nonexistent/x", OWNER_NO_GROUP, &err), PAWL_E_UNSAFE);
+	assert_int_equal(safe_file(p->dir, OWNER_NO_GROUP, &err), PAWL_E_UNSAFE);
 }
 
 static void test_lock(void **state)

@@ -1,6 +1,7 @@
 /* tests/unit/test_window.c - budget windows across the days that have 23 or 25 hours, and the TZif reader behind them:
  * by a table, by properties that hold for every moment, against the C library, and with damaged files. */
 #include "daemon/base/files.h"
+#include "daemon/base/owner.h"
 #include "policy/civil.h"
 #include "policy/zone.h"
 
@@ -235,7 +236,7 @@ static const char *const system_zones[] = {
 
 static void test_system_zones(void **state)
 {
-	struct policy_files files = policy_files_system();
+	struct policy_files files = policy_files_system(OWNER_NO_GROUP);
 	uint64_t seed = 7;
 
 	(void)state;
