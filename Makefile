@@ -36,6 +36,7 @@ TESTS := $(filter-out $(UNIT_SKIP:%=$(B)/tests/unit/%),$(patsubst %.c,$(B)/%,$(w
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 LIVE := $(sort $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py))))
 # these bring many processes, and load programs into the kernel: never two of them at a time
+LIVE_ALONE := kernel watch
 UNIT_ALONE := test_cgroup $(notdir $(basename $(wildcard tests/unit/test_guard*.c))) test_launch test_sweep test_trees
 # under a sanitizer: fewer kills, longer waits
 SHORT := PAWL_TEST_SHORT=1 PAWL_KILLS=5 PAWL_SLOW=5
@@ -93,12 +94,10 @@ test: ## everything that shows a promise: unit, layers, live daemon, crashes, at
 	@$(MAKE) --no-print-directory check-layers
 	@$(MAKE) --no-print-directory live
 unit: $(TESTS) ## the unit tests alone
-	@UNIT_ALONE='$(UNIT_ALONE)' TEST_TIMEOUT=$(TEST_TIMEOUT) WRAP='$(WRAP)' tests/support/unit.sh $(TESTS)
+	@ALONE='$(UNIT_ALONE)' TEST_TIMEOUT=$(TEST_TIMEOUT) RUN='$(WRAP)' tests/support/lanes.sh $(TESTS)
 live: $(B)/pawld $(B)/pawl kernel-programs
-	@bad=; for d in $(LIVE); do echo "== $$d"; \
-	$(LIVE_ENV) PAWL_BUILD=$(abspath $(B)) PYTHONPATH=$(abspath hooks/python) PYTHONDONTWRITEBYTECODE=1 timeout $(TEST_TIMEOUT) \
-	$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=none $$d || bad="$$bad $$d"; done; \
-	[ -z "$$bad" ] || { echo "live tests that failed:$$bad"; exit 1; }
+	@ALONE='$(LIVE_ALONE)' TEST_TIMEOUT=$(TEST_TIMEOUT) $(LIVE_ENV) PAWL_BUILD=$(abspath $(B)) PYTHONPATH=$(abspath hooks/python) PYTHONDONTWRITEBYTECODE=1 \
+	RUN='$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=none' tests/support/lanes.sh $(LIVE)
 harsh:
 	@$(MAKE) --no-print-directory all $(TESTS)
 	@$(MAKE) --no-print-directory unit
