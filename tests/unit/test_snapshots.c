@@ -363,7 +363,7 @@ static void test_every_malloc(void **state)
 		if (r == 0)
 			assert_int_equal(seen.n, PART + 3);
 	}
-	assert_true(n > 10);
+	assert_true(n > 4); /* how many depends on SQLite's version */
 }
 
 static void test_no_memory_for_a_part(void **state)
