@@ -203,6 +203,7 @@ def test_root_without_capabilities_is_told_too():
 
 def test_the_judging_process_killed_under_a_tree_known_by_descent():
     """Nothing marks such a tree but its first process and its launcher, and both are known again."""
+    skip_unless_root()
     with Plain(policy(wall="60s")) as w:
         w.start()
         p = w.run("/bin/sh", "-c", "echo on; read line; exit 3", more=("--allow-degraded",), stdin=subprocess.PIPE)

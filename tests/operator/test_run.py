@@ -327,7 +327,7 @@ TRAPS = """
 import os, signal, sys
 seen = []
 for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT, signal.SIGQUIT):
-    signal.signal(s, lambda n, f: print(signal.Signals(n).name, flush=True))
+    signal.signal(s, lambda n, f: os.write(1, f"{signal.Signals(n).name}\\n".encode()))  # print() does not bear a second one meanwhile
 print(os.getpid(), flush=True)
 while True: signal.pause()
 """
@@ -691,7 +691,7 @@ def test_own_pawld_outlives_a_killed_launcher_for_the_end_of_the_tree(own):
     line(p)
     (folder,) = own.folders()
     pid = int((folder / "pid").read_text())
-    command = [int(x) for x in os.listdir("/proc") if x.isdigit() and parent(int(x)) == p.pid and "sleep" in comm(int(x))]
+    command = live.until("it is sleep by now", lambda: [int(x) for x in os.listdir("/proc") if x.isdigit() and parent(int(x)) == p.pid and "sleep" in comm(int(x))])
     p.kill()
     p.wait()
     assert live.alive(pid)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# guest.sh [-f FILE[:PLACE]]... [-t SECONDS] [-m MIB] -- COMMAND... - runs COMMAND (a line for sh) as root in a small machine of its own, with Debian's stock kernel:
+# guest.sh [-f FILE[:PLACE]]... [-t SECONDS] [-m MIB] -- COMMAND... - runs COMMAND (a line for sh) as root in a small machine of its own, with the distribution's stock kernel:
 # another kernel than the one underneath, with BPF trampolines, pure cgroup v2, and nobody else on it. What the guest prints is
 # printed; the exit status is COMMAND's, 124 when the time was up, 125 when the guest could not be made or told no status.
 #
@@ -7,7 +7,7 @@
 #   -t SECONDS       300: the processor is emulated, which is slow and works everywhere
 #   -m MIB           768
 #
-# The kernel is Debian's package, unpacked once below build/guest/ and not installed; PAWL_GUEST_KERNEL names another image.
+# The kernel is Debian's or Ubuntu's package, unpacked once below build/guest/ and not installed; PAWL_GUEST_KERNEL names another image.
 # Needs qemu-system-x86, busybox-static and cpio (deps.sh). Leaves nothing: no disk, no network, no process.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -43,8 +43,8 @@ kernel() { # prints the path of a bootable image; two runs at once may both fetc
 	fi
 	if [ ! -s "$cache/vmlinuz" ]; then
 		mkdir -p "$cache" "$work/fetch"
-		package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-		[ -n "$package" ] || fail "apt knows no linux-image-cloud-amd64: apt-get update, or PAWL_GUEST_KERNEL"
+		package=$(apt-cache depends linux-image-cloud-amd64 linux-image-virtual 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+		[ -n "$package" ] || fail "apt knows neither linux-image-cloud-amd64 (Debian) nor linux-image-virtual (Ubuntu): apt-get update, or PAWL_GUEST_KERNEL"
 		chmod 755 "$work" "$work/fetch"
 		(cd "$work/fetch" && apt-get -q download "$package" && dpkg-deb -x ./*.deb out) >"$work/fetch.log" 2>&1 || {
 			tail -n 5 "$work/fetch.log" >&2

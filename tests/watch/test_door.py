@@ -445,6 +445,10 @@ def shared():
         yield d
 
 
+LOOKS = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: nobody else may look at pawld's descriptors")
+
+
+@LOOKS
 def test_descriptors(shared):
     """One pidfd, where it belongs; nothing that came along stays open."""
     def held() -> int:
@@ -465,6 +469,7 @@ def test_descriptors(shared):
         assert held() == before
 
 
+@LOOKS
 def test_empty_packets_leave_no_descriptor(shared):
     fds = f"/proc/{shared.rest_pid}/fd"
     before = len(os.listdir(fds))
@@ -507,6 +512,7 @@ def test_refused_connections_make_room(kernel, many_files):
         assert d.stop() == 0
 
 
+@LOOKS
 def test_every_door_hears_again_after_descriptors_ran_out(many_files):
     """Agents take all of them and leave: a door that had nobody of its own would have had no sign to listen again."""
     with live.Live(policy()) as d:
@@ -516,8 +522,8 @@ def test_every_door_hears_again_after_descriptors_ran_out(many_files):
         agents = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for a in agents:
             a.connect(str(d.agent))
-        live.until("none is left", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) == used + 30)
-        held = []  # pawld itself opens and closes files: whoever finds such a place free keeps it
+        held = []  # pawld itself opens and closes files, so a few may be free: whoever finds such a place keeps it
+        live.until("few are left", lambda: len(os.listdir(f"/proc/{d.rest_pid}/fd")) > used + 25)
 
         def looks_in(path, kind):
             held.append(socket.socket(socket.AF_UNIX, kind))
