@@ -97,7 +97,7 @@ unit: $(TESTS) ## the unit tests alone
 	@ALONE='$(UNIT_ALONE)' TEST_TIMEOUT=$(TEST_TIMEOUT) RUN='$(WRAP)' tests/support/lanes.sh $(TESTS)
 live: $(B)/pawld $(B)/pawl kernel-programs
 	@ALONE='$(LIVE_ALONE)' TEST_TIMEOUT=$(TEST_TIMEOUT) $(LIVE_ENV) PAWL_BUILD=$(abspath $(B)) PYTHONPATH=$(abspath hooks/python) PYTHONDONTWRITEBYTECODE=1 \
-	RUN='$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=none' tests/support/lanes.sh $(LIVE)
+	RUN='$(VENV)/bin/python -m pytest -q --confcutdir tests -p no:cacheprovider -o tmp_path_retention_policy=failed' tests/support/lanes.sh $(LIVE)
 harsh:
 	@$(MAKE) --no-print-directory all $(TESTS)
 	@$(MAKE) --no-print-directory unit

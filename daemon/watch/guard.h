@@ -23,7 +23,7 @@ struct guard_tree { /* as the kernel has it */
 	struct watch_limits limits;
 	uint32_t flags;	 /* ATTACH_ */
 	uint32_t killed; /* enum watch_why */
-	uint64_t measured, limit;
+	uint64_t measured, limit, lived; /* lived: how many did when it was marked: none of them is spared */
 	uint64_t start_boot_ns; /* when it was attached: wall_ns counts from here */
 	uint64_t live, peak, forks, execs, sampled_ns, lost;
 };

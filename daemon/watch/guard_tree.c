@@ -95,7 +95,7 @@ static struct guard_tree tree_now(const struct watch_slot *s)
 
 	return (struct guard_tree){
 		.session = GET(s->tree), .cgroup = s->cgroup, .limits = s->limits, .flags = (uint32_t)GET(s->flags), .killed = (uint32_t)killed,
-		.measured = killed ? GET(s->measured) : 0, .limit = killed ? GET(s->limit) : 0, .start_boot_ns = s->start_boot_ns,
+		.measured = killed ? GET(s->measured) : 0, .limit = killed ? GET(s->limit) : 0, .lived = killed ? GET(s->lived) : 0, .start_boot_ns = s->start_boot_ns,
 		.live = GET(s->live), .peak = GET(s->peak), .forks = GET(s->forks), .execs = GET(s->execs),
 		.sampled_ns = GET(s->sampled_ns), .lost = GET(s->lost),
 	};
@@ -282,6 +282,7 @@ int guard_mark(struct guard *g, uint64_t session, enum watch_why why, uint64_t m
 		return 1;
 	PUT(s->measured, measured);
 	PUT(s->limit, limit);
+	PUT(s->lived, GET(s->live));
 	__atomic_store_n(&s->killed, (uint64_t)why, __ATOMIC_SEQ_CST);
 	return 0;
 }

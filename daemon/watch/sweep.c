@@ -285,16 +285,17 @@ bool sweep_end(struct trees *t, struct tree *tr, enum watch_why why, uint64_t me
 
 	if (tr->ending || tr->over)
 		return false;
-	/* of those that the kernel ends as soon as the mark is there, none is in a list */
-	if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0)
-		tr->lived = g.live < MAX_MEMBERS ? (uint32_t)g.live : MAX_MEMBERS;
 	/* first, so that nothing is born between two rounds */
 	if (tr->guarded)
 		marked = guard_mark(t->guard, tr->session, why, measured, limit, &err);
 	if (marked < 0)
 		oplog_error("cannot mark a tree", &err);
-	else if (marked > 0 && guard_tree_get(t->guard, tr->session, &g, NULL) == 0) /* the kernel was first; 0: it is about to say why */
-		ours = g.killed == WHY_NONE;
+	else if (tr->guarded && guard_tree_get(t->guard, tr->session, &g, NULL) == 0) {
+		uint64_t lived = g.killed == WHY_NONE ? g.live : g.lived; /* of those that the kernel ends as soon as the mark is there, none is in a list */
+
+		ours = marked == 0 || g.killed == WHY_NONE; /* the kernel was first; none: it is about to say why */
+		tr->lived = lived < MAX_MEMBERS ? (uint32_t)lived : MAX_MEMBERS;
+	}
 	tr->ending = true;
 	tr->unled_ns = tr->ending_ns = trees_boot_ns();
 	tr->ended.last.killed = ours ? (uint32_t)why : g.killed;

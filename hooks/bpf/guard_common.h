@@ -178,6 +178,7 @@ static __always_inline bool breach(struct watch_slot *tree, struct task_struct *
 	if (__sync_val_compare_and_swap(&tree->claim, 0, (__u64)why) == 0) {
 		tree->measured = measured;
 		tree->limit = limit;
+		tree->lived = tree->live;
 		__sync_lock_test_and_set(&tree->killed, (__u64)why);
 		event_send(tree, &n, task);
 	}

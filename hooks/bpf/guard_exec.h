@@ -46,8 +46,9 @@ static long walk_arg(__u32 i, void *ctx)
 	if (c) {
 		if (c == '-' && pos == 0 && w->nth == 0) /* a login shell's */
 			return 0;
+		/* not a store: the verifier of 6.8.0 keeps the byte that it saw in a register, forgets it, and then refuses to have it read */
 		if (pos < WATCH_APPLET - 1)
-			w->key.applet[pos & (WATCH_APPLET - 1)] = c;
+			(void)bpf_probe_read_kernel(&w->key.applet[pos & (WATCH_APPLET - 1)], 1, &c);
 		w->pos = pos < WATCH_APPLET ? pos + 1 : pos;
 		return 0;
 	}

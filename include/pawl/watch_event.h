@@ -7,7 +7,7 @@
 #include <linux/types.h>
 #endif
 
-#define WATCH_LAYOUT 1 /* of everything below; part of the pins' path */
+#define WATCH_LAYOUT 2 /* of everything below; part of the pins' path */
 
 enum watch_kind {
 	WATCH_NONE,

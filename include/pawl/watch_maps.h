@@ -26,8 +26,8 @@ struct watch_slot {
 	__u64 start_boot_ns;
 	struct watch_limits limits;
 	__u64 flags;		/* ATTACH_ of watch.h */
-	/* whoever comes first: claim by compare-exchange, then measured and limit, then killed */
-	__u64 claim, killed, measured, limit;
+	/* whoever comes first: claim by compare-exchange, then measured, limit and how many lived, then killed */
+	__u64 claim, killed, measured, limit, lived;
 	/* the kernel's */
 	__u64 said;		/* a bit each enum watch_why: told once under ATTACH_LOG_ONLY */
 	__u64 live, peak, forks, execs, sampled_ns, lost;
@@ -59,7 +59,7 @@ struct watch_listed { /* what the iterator writes, a process each */
 	__u32 pid, zero;
 	char comm[16];
 };
-_Static_assert(sizeof(struct watch_tag) == 24 && sizeof(struct watch_slot) == 184 && sizeof(struct watch_deny_key) == 56 &&
+_Static_assert(sizeof(struct watch_tag) == 24 && sizeof(struct watch_slot) == 192 && sizeof(struct watch_deny_key) == 56 &&
 		       sizeof(struct watch_about) == 32 && sizeof(struct watch_listed) == 40,
 	       "kernel and daemon disagree on the layout");
 #endif

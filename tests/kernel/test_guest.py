@@ -36,7 +36,7 @@ def test_the_programs_of_the_kernel_load_and_hold():
     """The unit tests of the guard, as they are."""
     units = [BUILD / "tests" / "unit" / name for name in ("test_guard", "test_guard_cgroup", "test_guard_exec", "test_guard_limits", "test_guard_pins")]
     if not all(u.exists() for u in units):
-        subprocess.run(["make", "-s", f"B={BUILD}", *map(str, units)], cwd=ROOT, check=True)
+        subprocess.run(["make", "-s", f"B={BUILD.relative_to(ROOT)}", *(str(u.relative_to(ROOT)) for u in units)], cwd=ROOT, check=True)  # else the rules that *.d files bring would name other files
     lines = " ".join(f"/pawl/{u.name} || bad=1;" for u in units)
     done = guest(f"mkdir -p /root/build; export PAWL_REQUIRE=all bad=0; {lines} exit $bad", *(f"{u}:/pawl/{u.name}" for u in units))
     assert done.returncode == 0, done.stdout[-4000:]

@@ -11,8 +11,9 @@ trap 'rm -rf "$work"' EXIT
 one() { # TEST: what it said, and a line in $work/bad when it failed
 	local name=${1##*/} status=0 start=$SECONDS
 	[ ! -t 2 ] || echo "-- $1" >&2 # somebody looks on
+	mkdir "$work/$name.tmp" # pytest's: of one place for all, each session would clear the others' away at its end
 	# shellcheck disable=SC2086 # RUN is words
-	timeout "${TEST_TIMEOUT:-1800}" ${RUN:-} "$1" >"$work/$name" 2>&1 </dev/null || status=$?
+	PYTEST_DEBUG_TEMPROOT=$work/$name.tmp timeout "${TEST_TIMEOUT:-1800}" ${RUN:-} "$1" >"$work/$name" 2>&1 </dev/null || status=$?
 	(
 		flock 9
 		echo "== $1: $((SECONDS - start)) s"
