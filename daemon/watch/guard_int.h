@@ -33,6 +33,9 @@ struct guard_why { /* what came of loading, for the probes */
 	bool kept, mended;    /* opened what was pinned by another build or with other sizes; made again what was missing */
 };
 
+/* Something else may run in the middle of this kernel's tracepoints: they do not see all. */
+bool guard_forks_are_open(struct guard *g);
+
 /* guard_object.c: the programs as the build made them. */
 extern const unsigned char guard_object[];
 extern const size_t guard_object_size;

@@ -8,11 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#define OPEN_PROGRAM "on_open"
+#define FIRST_OPEN 7 /* Linux 7.0: what is said where the kernel does not tell */
 #define LOG_BYTES (256u << 10) /* of the verifier: it writes the end of a longer one */
 
 static const struct program {
@@ -78,11 +82,27 @@ static int use_maps(struct bpf_object *obj, struct guard *g)
 	return 0;
 }
 
+enum { LOAD_SAMPLER = 1, LOAD_OTHERS = 2, LOAD_OPEN = 4 };
+
+static int choose(struct bpf_object *obj, unsigned which)
+{
+	struct bpf_program *prog;
+	int r = 0;
+
+	bpf_object__for_each_program(prog, obj) {
+		const char *name = bpf_program__name(prog);
+		unsigned is = strcmp(name, programs[LINK_SAMPLER].name) == 0 ? LOAD_SAMPLER : strcmp(name, OPEN_PROGRAM) == 0 ? LOAD_OPEN : LOAD_OTHERS;
+
+		if (r == 0)
+			r = bpf_program__set_autoload(prog, (which & is) != 0);
+	}
+	return r;
+}
+
 /* A negative errno. *ret is the caller's to close. */
-static int load_once(struct guard *g, bool sampler, char *log, struct bpf_object **ret)
+static int load_once(struct guard *g, unsigned which, char *log, struct bpf_object **ret)
 {
 	struct bpf_object_open_opts opts;
-	struct bpf_program *prog;
 	struct bpf_object *obj;
 	int r;
 
@@ -96,11 +116,8 @@ static int load_once(struct guard *g, bool sampler, char *log, struct bpf_object
 	if (!obj)
 		return errno ? -errno : -EINVAL;
 	r = use_maps(obj, g);
-	prog = bpf_object__find_program_by_name(obj, programs[LINK_SAMPLER].name);
-	if (r == 0 && !prog)
-		r = -ENOENT;
 	if (r == 0)
-		r = bpf_program__set_autoload(prog, sampler);
+		r = choose(obj, which);
 	if (r == 0)
 		r = bpf_object__load(obj);
 	if (r < 0) {
@@ -186,11 +203,11 @@ int guard_load(struct guard *g, const struct guard_options *opt, struct guard_wh
 	if (!log)
 		return pawl_fail(err, PAWL_E_NOMEM, "no memory to load the programs");
 	(void)libbpf_set_print(NULL); /* what it would print is in err and in the probes, in words that are true */
-	r = load_once(g, sampler, log, &obj);
+	r = load_once(g, LOAD_OTHERS | (sampler ? LOAD_SAMPLER : 0), log, &obj);
 	if (r < 0 && sampler) { /* perhaps it is the sampler alone: the rest is worth having */
 		int with = r;
 
-		r = load_once(g, false, log, &obj);
+		r = load_once(g, LOAD_OTHERS, log, &obj);
 		if (r == 0)
 			why->sampler = -with;
 		sampler = false;
@@ -211,4 +228,38 @@ int guard_load(struct guard *g, const struct guard_options *opt, struct guard_wh
 		bpf_object__close(obj);
 	free(log);
 	return r < 0 ? PAWL_E_SYS : 0;
+}
+
+/* The child tells nobody when it ends. */
+static void fork_once(void)
+{
+	long pid = syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
+
+	if (pid == 0)
+		_exit(0);
+	while (pid > 0 && waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+}
+
+bool guard_forks_are_open(struct guard *g)
+{
+	struct bpf_object *obj = NULL;
+	struct guard_totals totals = { .open = 0 };
+	char *log = malloc(LOG_BYTES);
+	struct utsname os;
+	int link = -1;
+
+	if (log && load_once(g, LOAD_OPEN, log, &obj) == 0)
+		link = bpf_link_create(bpf_program__fd(bpf_object__find_program_by_name(obj, OPEN_PROGRAM)), 0, BPF_TRACE_RAW_TP, NULL);
+	if (link >= 0) {
+		fork_once();
+		(void)close(link);
+		guard_totals(g, &totals);
+	} else if (uname(&os) == 0) {
+		totals.open = strtoul(os.release, NULL, 10) >= FIRST_OPEN;
+	}
+	if (obj)
+		bpf_object__close(obj);
+	free(log);
+	return totals.open > 0;
 }

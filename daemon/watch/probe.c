@@ -190,7 +190,7 @@ static void say_how(struct watch_probe *p, int row)
 		[WP_MOUNT_NS] = "run pawl as root, or allow user namespaces (user.max_user_namespaces)",
 	};
 
-	(void)snprintf(p->get, sizeof(p->get), "%s", p->state == WATCH_ON ? "" : get[row]);
+	(void)snprintf(p->get, sizeof(p->get), "%s", p->state == WATCH_ON ? "" : row == WP_TRACING && p->state == WATCH_PARTIAL ? "a kernel from 6.1 to 6.18" : get[row]);
 }
 
 void probe_tier(struct watch_probes *p)
@@ -204,6 +204,8 @@ void probe_tier(struct watch_probes *p)
 	p->tier = !walls ? 'D' : !kernel ? 'C' : p->row[WP_LSM].state == WATCH_ON ? 'A' : 'B';
 	if (p->tier == 'A')
 		says = "exec and file rules are enforced before they take effect";
+	else if (p->tier == 'B' && p->row[WP_TRACING].state == WATCH_PARTIAL)
+		says = "most denied programs are stopped before their first instruction; this kernel does not show every fork and start";
 	else if (p->tier == 'B')
 		says = "denied programs are stopped before their first instruction; limits are counted in the kernel";
 	else if (p->tier == 'C')

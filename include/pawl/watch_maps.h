@@ -46,6 +46,7 @@ struct watch_deny {
 
 struct watch_counts { /* a CPU each */
 	__u64 attempted, lost, kills, no_tag;
+	__u64 open; /* forks at which something else could have run in the middle of a program */
 };
 
 struct watch_about { /* one element: what made these maps and programs */
