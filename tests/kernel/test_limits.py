@@ -68,6 +68,7 @@ def test_a_bomb_is_bounded(watched, report, kind, user):
     n = numbers(report)
     tell(f"bomb {kind}, limit {limit}, {user or 'root'}", peak=end["peak"], ran=n["ran"], seconds=took)
     assert end["limit"] == limit and limit < end["peak"] <= 2 * limit, end
+    assert end["killed"] >= limit, "those that the kernel ended at once count"
     assert n["ran"] < limit, n
     assert n["tried"] < MOST, "it ended by itself"
     assert not w.bound.pids() - {w.process.pid, w.rest_pid}
