@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -107,7 +108,10 @@ static int try_mount_ns(void)
 
 static int try_user_ns(void)
 {
-	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? errno : 0;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		return errno;
+	/* it may be had and nothing be allowed in it: AppArmor on Ubuntu. EINVAL: allowed, and "/" is no mount (a chroot) */
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 && errno != EINVAL ? errno : 0;
 }
 
 static int try_landlock(void)
@@ -187,7 +191,7 @@ static void say_how(struct watch_probe *p, int row)
 		[WP_LANDLOCK] = "a kernel with Landlock (5.13), and landlock in the boot option lsm=",
 		[WP_SECCOMP] = "a kernel with seccomp filters",
 		[WP_LSM] = "",
-		[WP_MOUNT_NS] = "run pawl as root, or allow user namespaces (user.max_user_namespaces)",
+		[WP_MOUNT_NS] = "run pawl as root, or allow user namespaces (user.max_user_namespaces; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)",
 	};
 
 	(void)snprintf(p->get, sizeof(p->get), "%s", p->state == WATCH_ON ? "" : row == WP_TRACING && p->state == WATCH_PARTIAL ? "a kernel from 6.1 to 6.18" : get[row]);

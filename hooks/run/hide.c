@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SYS_mount_setattr
@@ -276,6 +277,21 @@ static int cover_all(const struct launch_paths *hide, bool root, struct pawl_err
 	return r < 0 ? r : enter_again(cwd, err);
 }
 
+/* A user namespace can often be made in which nothing may be done (AppArmor on Ubuntu: not even the map written), and there is no way back out
+ * of it: a process that is thrown away finds out. */
+static bool userns_works(uid_t uid, gid_t gid)
+{
+	struct pawl_error err;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 || own_userns(uid, gid, &err) < 0 || slave_all() < 0);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && status == 0;
+}
+
 int hide_paths(const struct launch_paths *hide, bool *ret_userns, uint32_t *ret_partial, struct pawl_error *err)
 {
 	uid_t uid = geteuid();
@@ -286,7 +302,7 @@ int hide_paths(const struct launch_paths *hide, bool *ret_userns, uint32_t *ret_
 	if (uid != 0 && !any_within_reach(hide))
 		return 0;
 	if (uid != 0 || unshare(CLONE_NEWNS) < 0) {
-		if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
+		if (!userns_works(uid, gid) || unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
 			*ret_partial |= any_within_reach(hide) ? LAUNCH_NO_HIDE : 0;
 			return 0;
 		}

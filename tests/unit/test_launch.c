@@ -12,7 +12,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -332,7 +334,7 @@ static int teardown(void **state)
 }
 
 /* Runs a Python expression under the launcher as uid; its exit status. Status 125: ret_said has why. */
-static int launched(const char *script, const struct launch_rules *rules, uid_t uid, struct launch_said *ret_said)
+static int launched_after(void (*before)(void), const char *script, const struct launch_rules *rules, uid_t uid, struct launch_said *ret_said)
 {
 	char text[2048];
 	char *argv[] = { (char[]){ "/usr/bin/python3" }, (char[]){ "-c" }, text, folder, NULL };
@@ -349,6 +351,8 @@ static int launched(const char *script, const struct launch_rules *rules, uid_t 
 		int st;
 
 		as(uid);
+		if (before)
+			before();
 		mine.session = "{\"session\":\"s_1\"}";
 		if (launch_fork(argv, &none, &none, &c, &err) < 0 || launch_go(&c, &mine, ret_said, &err) < 0) {
 			(void)fprintf(stderr, "%s\n", err.msg);
@@ -361,6 +365,11 @@ static int launched(const char *script, const struct launch_rules *rules, uid_t 
 		_exit(WIFEXITED(st) ? WEXITSTATUS(st) : SAID_NOTHING);
 	}
 	return wait_for(pid);
+}
+
+static int launched(const char *script, const struct launch_rules *rules, uid_t uid, struct launch_said *ret_said)
+{
+	return launched_after(NULL, script, rules, uid, ret_said);
 }
 
 #define PY "import os,sys,socket,errno\nd=sys.argv[1]\n"          \
@@ -429,6 +438,35 @@ static void test_hidden(void **state)
 	(void)close(agent.fd);
 	(void)unlink(door.path);
 	(void)unlink(agent.path);
+}
+
+/* As AppArmor has it on Ubuntu: a user namespace may be made, and nothing be done in it. */
+static void no_mounts(void)
+{
+	struct sock_filter f[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 0, 1),
+				   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	struct sock_fprog p = { .len = PAWL_LEN(f), .filter = f };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) < 0)
+		_exit(SAID_NOTHING);
+}
+
+static void test_hidden_without_mounts(void **state)
+{
+	static const char script[] = PY "want(no(open,d+'/secret/key'),errno.EACCES)\n"
+					"want(os.listdir(d+'/secret'),['key'])\n" /* nothing is mounted over it */
+					"want(open(d+'/open').read(),'OPEN')\n";
+	struct launch_rules rules = { .head = { .n_hide = 1, .uid = NOBODY, .gid = NOBODY } };
+	struct launch_said said = { .status = 0 };
+	char secret[128];
+
+	(void)state;
+	need_root();
+	if (landlock_abi() < 1)
+		skip_aloud("Landlock");
+	(void)snprintf(secret, sizeof(secret), "%s/secret", folder);
+	rules.hide[0] = secret;
+	assert_int_equal(launched_after(no_mounts, script, &rules, NOBODY, &said), 0);
 }
 
 /* The folder it was started in is hidden: an open folder is no way in. */
@@ -690,7 +728,7 @@ int main(void)
 		cmocka_unit_test(test_another_architecture),
 #endif
 		cmocka_unit_test_setup_teardown(test_hidden, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hidden_from_inside, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hidden_without_mounts, setup, teardown), cmocka_unit_test_setup_teardown(test_hidden_from_inside, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hidden_in_other_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_writes_under, setup, teardown),
