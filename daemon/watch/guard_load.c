@@ -106,6 +106,7 @@ static int load_once(struct guard *g, unsigned which, char *log, struct bpf_obje
 	struct bpf_object *obj;
 	int r;
 
+	(void)libbpf_set_print(NULL); /* what it would print is in err and in the probes, in words that are true */
 	memset(&opts, 0, sizeof(opts)); /* libbpf looks at the padding too, which an initializer need not clear */
 	opts.sz = sizeof(opts);
 	opts.object_name = "pawl";
@@ -202,7 +203,6 @@ int guard_load(struct guard *g, const struct guard_options *opt, struct guard_wh
 
 	if (!log)
 		return pawl_fail(err, PAWL_E_NOMEM, "no memory to load the programs");
-	(void)libbpf_set_print(NULL); /* what it would print is in err and in the probes, in words that are true */
 	r = load_once(g, LOAD_OTHERS | (sampler ? LOAD_SAMPLER : 0), log, &obj);
 	if (r < 0 && sampler) { /* perhaps it is the sampler alone: the rest is worth having */
 		int with = r;
