@@ -11,11 +11,12 @@ import subprocess
 
 import pytest
 
-from live import PAWLD, POLICY, Live, alive, until
+from live import PAWLD, POLICY, Live, alive, private_mounts, until
 
 NAMES = {"tracing", "pins", "sampler", "iterator", "cgroup", "memory", "pids", "pid_namespace", "landlock", "seccomp", "lsm", "mount_namespace"}
 NOBODY = 65534
 root = pytest.mark.skipif(os.geteuid() != 0, reason="this needs root")
+mounts = pytest.mark.skipif(os.geteuid() != 0 or not private_mounts(), reason="this needs root, and mounts of its own: not in a chroot")
 
 
 def held(pid: int) -> list[str]:
@@ -139,7 +140,7 @@ def test_probe_as_root() -> None:
 KERNEL = {"tracing", "pins", "sampler", "iterator"}
 
 
-@root  # (a sanitizer does not start without procfs)
+@mounts  # (a sanitizer does not start without procfs)
 @pytest.mark.parametrize("gone,off", [("/sys/kernel/btf", KERNEL), *([] if os.environ.get("PAWL_TEST_SHORT") else [("/proc", {"cgroup", "pid_namespace"})])])
 def test_what_a_machine_does_not_show_is_off(gone: str, off: set[str]) -> None:
     """E16: a kernel that does not describe its types, a container without procfs: each part says so, and `exec: required` is no start."""
@@ -179,7 +180,7 @@ def test_no_thread_of_the_judging_process_can_connect() -> None:
         assert len(threads) > 1 and {filters(x / "status") for x in threads} == {base + 2}
 
 
-@root
+@mounts
 def test_whoever_cannot_be_named_is_told_so() -> None:
     """A client from outside of pawld's pid namespace has no number there."""
     with Live() as d:

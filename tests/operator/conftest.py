@@ -20,6 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import live  # noqa: E402
 from fake_door import FakeDoor  # noqa: E402
 
+live.Live.options = ("--no-watch",)
+
 PASSPHRASE = "correct horse"
 POLICY = """pawl: 1
 name: operator-test

@@ -63,6 +63,7 @@ class Player:
         self.script = read_file(path)
         self.name, self.step = path.name, 0
         self.live = Live(self.policy("policy"))
+        self.live.options = ("--no-watch",)
         self.anna = Signer("anna").enrol(self.live)
         self.sessions: dict[str, Session] = {}
         self.here: Session | None = None

@@ -64,6 +64,11 @@ def user_namespaces() -> bool:
     return subprocess.run(["unshare", "--user", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
+def private_mounts() -> bool:
+    """Not in a chroot: "/" is no mount there that could be made private."""
+    return subprocess.run(["unshare", "-m", "--propagation", "private", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
 def children(pid: int) -> list[int]:
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
@@ -126,6 +131,8 @@ def clear_killed() -> None:
 
 
 class Live:
+    options: tuple[str, ...] = ()  # of every start; a folder of tests that is not about the watch sets --no-watch, which starts three times as fast
+
     def __init__(self, policy: str | None = POLICY, folder: str | os.PathLike | None = None):
         # a short path: the socket's must fit 107 bytes
         self.mine = folder is None
@@ -202,6 +209,7 @@ class Live:
         return done.returncode, json.loads(done.stdout)
 
     def spawn(self, *more: str) -> subprocess.Popen:
+        more = *self.options, *more
         env = dict(os.environ, LSAN_OPTIONS="detect_leaks=0") if "--no-watch" in more else None  # alone it is confined: no search in /proc at its end
         return subprocess.Popen([str(PAWLD), "--dir", str(self.dir), *more], env=env, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
