@@ -252,7 +252,7 @@ def test_inside_a_plain_users_tree_too(home, script):
     own = Own(home, "exec: none", 65534)
     shutil.copy2(live.ROOT / "tests/support/sp.py", home)
     done = own.run("sh", "-c", script, "sh", PY, "-B", "-c", AGAIN, home, options=("--allow-degraded",))
-    assert done.returncode == 0 and done.stdout.split() == ["unauthenticated"] * 3, done
+    assert done.returncode == 0 and done.stdout.split() == ["unauthenticated"] * 3, (done.returncode, done.stdout, done.stderr)
 
 
 def test_a_plain_user_is_told_what_does_not_hold(home):
