@@ -20,8 +20,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import live  # noqa: E402
 from fake_door import FakeDoor  # noqa: E402
 
-live.Live.options = ("--no-watch",)
-
 PASSPHRASE = "correct horse"
 POLICY = """pawl: 1
 name: operator-test
@@ -30,6 +28,14 @@ rules:
   - {id: ask, review: [held]}
 ...
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_watch() -> Iterator[None]:
+    """What is asked here is not about the watch, and without it a pawld starts three times as fast."""
+    was, live.Live.options = live.Live.options, ("--no-watch",)
+    yield
+    live.Live.options = was
 
 
 def pytest_collection_modifyitems(items):

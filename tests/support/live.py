@@ -131,7 +131,7 @@ def clear_killed() -> None:
 
 
 class Live:
-    options: tuple[str, ...] = ()  # of every start; a folder of tests that is not about the watch sets --no-watch, which starts three times as fast
+    options: tuple[str, ...] = ()  # of every start
 
     def __init__(self, policy: str | None = POLICY, folder: str | os.PathLike | None = None):
         # a short path: the socket's must fit 107 bytes
