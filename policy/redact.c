@@ -34,6 +34,7 @@ enum next {
 	NEXT_ACCOUNT, /* it is name:password */
 	NEXT_BARE,    /* the value of a name, unless it is an option */
 	NEXT_VALUE,   /* that of an option with a secret's name, unless it begins with -- */
+	NEXT_NO_PORTS, /* unless it is two ports */
 	NEXT_SECRET,
 };
 struct command {
@@ -107,12 +108,12 @@ static bool put_option(struct walk *w, struct command *c, struct str s)
 	enum secret_option kind = secret_option(c->programs, s, &at);
 
 	if (kind != OPTION_PLAIN && at == s.n)
-		c->next = kind == OPTION_SECRET ? NEXT_SECRET : NEXT_ACCOUNT;
+		c->next = kind == OPTION_SECRET ? NEXT_SECRET : kind == OPTION_NO_PORTS ? NEXT_NO_PORTS : NEXT_ACCOUNT;
 	else if (kind == OPTION_ACCOUNT)
 		return put_account(w, s, at);
-	else if (kind == OPTION_SECRET)
+	else if (kind != OPTION_PLAIN)
 		put_head(w, s, at);
-	return kind == OPTION_SECRET && at < s.n;
+	return kind != OPTION_PLAIN && at < s.n;
 }
 
 /* Does s, a whole argument, name what the next one holds? */
@@ -127,7 +128,7 @@ static enum next name_of_next(const struct walk *w, const struct command *c, str
 
 static bool is_value(enum next what, struct str s)
 {
-	return (what == NEXT_SECRET && !secret_numbers(s)) || (what == NEXT_VALUE && !starts(s, "--")) || (what == NEXT_BARE && !starts(s, "-"));
+	return what == NEXT_SECRET || (what == NEXT_NO_PORTS && !secret_numbers(s)) || (what == NEXT_VALUE && !starts(s, "--")) || (what == NEXT_BARE && !starts(s, "-"));
 }
 
 static void put_arg(struct walk *w, struct command *c, struct str s, bool cut)

@@ -50,7 +50,7 @@ bool secret_has_digit(struct str s);
 size_t secret_token(struct str text, size_t i, bool cut);
 
 /* ---- redact_option.c ---- */
-enum secret_option { OPTION_PLAIN, OPTION_SECRET, OPTION_ACCOUNT /* name:secret */ };
+enum secret_option { OPTION_PLAIN, OPTION_SECRET, OPTION_NO_PORTS /* a secret, but for 27017:27017 */, OPTION_ACCOUNT /* name:secret */ };
 /* Which known programs' name the text begins with, a bit each. */
 unsigned secret_programs(struct str text);
 /* What one of these programs reads in word, or, if *ret_at is the word's end, in the next one. */

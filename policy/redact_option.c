@@ -18,7 +18,7 @@ static const struct program {
 	{ "xh", false, false, OPTION_ACCOUNT, "a", "FIbcdfhjv" },
 	{ "xhs", false, false, OPTION_ACCOUNT, "a", "FIbcdfhjv" },
 	{ "redis-cli", false, false, OPTION_SECRET, "a", "" },
-	{ "mongo", true, false, OPTION_SECRET, "p", "" },
+	{ "mongo", true, false, OPTION_NO_PORTS, "p", "" },
 	{ "cqlsh", false, false, OPTION_SECRET, "p", "" },
 	{ "ldap", true, false, OPTION_SECRET, "w", "cnvxPQ" }, /* ldapsearch, ldapmodify */
 	{ "smbclient", false, false, OPTION_SECRET, "U", "" }, /* name%secret */

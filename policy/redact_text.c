@@ -170,7 +170,7 @@ static size_t option(struct scan *sc, size_t i)
 	if (kind == OPTION_ACCOUNT)
 		return account(sc, i, i + behind);
 	next_word(sc, i + behind, &from, &to);
-	return to > from && !secret_numbers((struct str){ sc->s.p + from, to - from }) ? hide(sc, from, to) : i;
+	return to > from && (kind == OPTION_SECRET || !secret_numbers((struct str){ sc->s.p + from, to - from })) ? hide(sc, from, to) : i;
 }
 
 /* Which programs' options the following are, up to the command's end. */
