@@ -34,11 +34,16 @@ static bool has_list(const char *path, int fd)
 	return n >= 0 || (errno != ENODATA && errno != ENOTSUP);
 }
 
+bool owner_closed(const struct stat *st, mode_t refuse, gid_t own_group, const char *path, int fd)
+{
+	mode_t open = st->st_mode & refuse;
+
+	if (open != S_IWGRP || refuse != OWNER_WRITES)
+		return open == 0;
+	return own_group != OWNER_NO_GROUP && st->st_gid == own_group && !has_list(path, fd);
+}
+
 bool owner_only(const struct stat *st, gid_t own_group, const char *path, int fd)
 {
-	if (st->st_mode & S_IWOTH)
-		return false;
-	if (!(st->st_mode & S_IWGRP))
-		return true;
-	return own_group != OWNER_NO_GROUP && st->st_gid == own_group && !has_list(path, fd);
+	return owner_closed(st, OWNER_WRITES, own_group, path, fd);
 }

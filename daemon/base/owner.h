@@ -10,7 +10,9 @@
 /* The first group of uid, when nobody else is in it by this machine's lists of users and groups. OWNER_NO_GROUP: somebody is, uid is 0, or
  * it cannot be told. Goes through all users, and opens files: for the start, before anything is given up. */
 gid_t owner_group(uid_t uid);
-/* Only its owner and root can write to what st describes: nobody else by its mode, but own_group where it has no access list. For the list
- * it is looked at again: by path, or by fd where path is NULL. */
-bool owner_only(const struct stat *st, gid_t own_group, const char *path, int fd);
+#define OWNER_WRITES 022
+/* None of the mode bits refuse is open to anybody but the owner and root; of OWNER_WRITES the group's is not where the group is own_group and
+ * there is no access list. For the list it is looked at again: by path, or by fd where path is NULL. */
+bool owner_closed(const struct stat *st, mode_t refuse, gid_t own_group, const char *path, int fd);
+bool owner_only(const struct stat *st, gid_t own_group, const char *path, int fd); /* the same, of OWNER_WRITES */
 #endif

@@ -97,7 +97,7 @@ static bool part(struct doctor *d, const char *name, mode_t kind, mode_t refuse,
 		doctor_row(d, DOCTOR_FOLDER, name, WATCH_OFF, "belongs to uid %u, the folder to uid %u", st.st_uid, owner);
 		doctor_get(d, "chown %u %.200s", owner, path);
 		doctor_missing(d);
-	} else if (refuse == 022 ? !owner_only(&st, d->own_group, path, -1) : (st.st_mode & refuse) != 0) {
+	} else if (!owner_closed(&st, refuse, d->own_group, path, -1)) {
 		doctor_row(d, DOCTOR_FOLDER, name, WATCH_OFF, "is open to others (mode %04o)", st.st_mode & 07777u);
 		doctor_get(d, "chmod %04o %.200s", st.st_mode & 07777u & ~refuse, path);
 		doctor_missing(d);

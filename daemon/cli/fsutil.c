@@ -61,7 +61,7 @@ int fs_dir(const struct fs_io *io, int at_fd, const char *name, mode_t refuse, i
 		r = pawl_fail_errno(err, "cannot look at the folder %s", name);
 	else if (st.st_uid != geteuid())
 		r = pawl_fail(err, PAWL_E_UNSAFE, "the folder %s belongs to uid %u, not to us (uid %u)", name, st.st_uid, geteuid());
-	else if (refuse == 022 ? !owner_only(&st, st.st_mode & 020 ? owner_group(geteuid()) : OWNER_NO_GROUP, NULL, fd) : (st.st_mode & refuse) != 0)
+	else if (!owner_closed(&st, refuse, st.st_mode & S_IWGRP ? owner_group(geteuid()) : OWNER_NO_GROUP, NULL, fd))
 		r = pawl_fail(err, PAWL_E_UNSAFE, "the folder %s has mode %04o: other users get in; chmod %04o %s", name, st.st_mode & 07777u,
 			      st.st_mode & 07777u & ~refuse, name);
 	else

@@ -67,7 +67,7 @@ int guard_fd(const struct guard *g); /* readable when something urgent (a kill, 
 struct guard_totals {
 	uint64_t attempted, lost; /* events for the ring; of them those it had no room for */
 	uint64_t kills, no_tag;	  /* processes killed in the kernel; tags that could not be made */
-	uint64_t open;		  /* forks at which others could have run meanwhile, and not been seen */
+	uint64_t forks_seen;	  /* as in watch_maps.h, of all CPUs */
 };
 void guard_totals(struct guard *g, struct guard_totals *ret);
 #endif

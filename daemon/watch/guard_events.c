@@ -59,7 +59,7 @@ void guard_totals(struct guard *g, struct guard_totals *ret)
 			ret->lost += c[i].lost;
 			ret->kills += c[i].kills;
 			ret->no_tag += c[i].no_tag;
-			ret->open += c[i].open;
+			ret->forks_seen |= c[i].forks_seen;
 		}
 	}
 	free(c);

@@ -244,7 +244,7 @@ static void fork_once(void)
 bool guard_forks_are_open(struct guard *g)
 {
 	struct bpf_object *obj = NULL;
-	struct guard_totals totals = { .open = 0 };
+	struct guard_totals totals = { .forks_seen = 0 };
 	char *log = malloc(LOG_BYTES);
 	struct utsname os;
 	int link = -1;
@@ -255,11 +255,11 @@ bool guard_forks_are_open(struct guard *g)
 		fork_once();
 		(void)close(link);
 		guard_totals(g, &totals);
-	} else if (uname(&os) == 0) {
-		totals.open = strtoul(os.release, NULL, 10) >= FIRST_OPEN;
 	}
 	if (obj)
 		bpf_object__close(obj);
 	free(log);
-	return totals.open > 0;
+	if (totals.forks_seen)
+		return totals.forks_seen & 2;
+	return uname(&os) < 0 || strtoul(os.release, NULL, 10) >= FIRST_OPEN; /* nobody could tell */
 }

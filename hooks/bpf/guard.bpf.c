@@ -114,8 +114,7 @@ int BPF_PROG(on_open, struct task_struct *parent, struct task_struct *child)
 	if (!c || !&__preempt_count)
 		return 0;
 	forbidden = bpf_this_cpu_ptr(&__preempt_count);
-	if (!(*forbidden & 0xff)) /* how often */
-		__sync_fetch_and_add(&c->open, 1);
+	__sync_fetch_and_or(&c->forks_seen, *forbidden & 0xff ? 1 : 2); /* how often */
 	return 0;
 }
 

@@ -46,7 +46,7 @@ struct watch_deny {
 
 struct watch_counts { /* a CPU each */
 	__u64 attempted, lost, kills, no_tag;
-	__u64 open; /* forks at which something else could have run in the middle of a program */
+	__u64 forks_seen; /* bits: 1 nothing else could run in the middle of a program, 2 something could; 0 nobody could tell */
 };
 
 struct watch_about { /* one element: what made these maps and programs */
