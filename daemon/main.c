@@ -194,7 +194,6 @@ int main(int argc, char **argv)
 		return exit_status_of(&err);
 	}
 	(void)umask(077);
-	opt.own_group = own_group(&opt);
 	if (opt.help) {
 		options_help();
 		return EXIT_DONE;
@@ -205,5 +204,6 @@ int main(int argc, char **argv)
 	}
 	if (opt.probe)
 		return probe(&err);
+	opt.own_group = own_group(&opt);
 	return opt.check ? check(&opt) : run(&opt, &err);
 }

@@ -2,6 +2,7 @@
 #include "daemon/options.h"
 
 #include "daemon/base/home.h"
+#include "daemon/base/owner.h"
 
 #include "pawl/watch.h"
 
@@ -186,7 +187,7 @@ int options_parse(int argc, char **argv, struct options *ret, struct pawl_error 
 {
 	static const char *const below[] = { "/policy.yaml", "/state", "/log", "/keys/entry.key", "/run/agent.sock", "/run/operator/operator.sock",
 					     "/run/watch.sock", "/run/pawld.pid", "/operators" };
-	struct options o = { .dir = "" };
+	struct options o = { .dir = "", .own_group = OWNER_NO_GROUP };
 	char *const paths[] = { o.policy, o.state, o.log, o.key, o.socket, o.operator_socket, o.watch_socket, o.pid_file, o.operators };
 	int c, r = 0;
 

@@ -1,6 +1,7 @@
 /* daemon/cli/doctor.c - see doctor.h. Owns the rows, the rules of the policy against what holds here, and the answer. */
 #include "daemon/cli/doctor.h"
 
+#include "daemon/base/owner.h"
 #include "daemon/base/home.h"
 #include "daemon/cli/lines.h"
 #include "policy/money.h"
@@ -349,6 +350,7 @@ int cli_doctor(int argc, char **argv)
 
 	if (!d)
 		return 1;
+	d->own_group = OWNER_NO_GROUP;
 	d->began_ms = doctor_now_ms();
 	d->at = &d->row[0];
 	if (options(d, argc, argv, &json, &status)) {

@@ -182,7 +182,7 @@ int guard_open(const struct guard_options *opt, struct watch_probes *probes, str
 	}
 	say_tracing(&probes->row[WP_TRACING], &why);
 	if (guard_forks_are_open(g))
-		say(&probes->row[WP_TRACING], WATCH_PARTIAL, 0, "",
+		say(&probes->row[WP_TRACING], WATCH_PARTIAL, 0, "a kernel from 6.1 to 6.18",
 		    "attached, but here others run in the middle of a program: a fork, exec or exit that falls into another's on the same CPU is not seen");
 	say_pins(&probes->row[WP_PINS], g, &why, off, pins_errno);
 	say_sampler(&probes->row[WP_SAMPLER], g, opt, &why);

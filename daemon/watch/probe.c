@@ -194,7 +194,10 @@ static void say_how(struct watch_probe *p, int row)
 		[WP_MOUNT_NS] = "run pawl as root, or allow user namespaces (user.max_user_namespaces; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)",
 	};
 
-	(void)snprintf(p->get, sizeof(p->get), "%s", p->state == WATCH_ON ? "" : row == WP_TRACING && p->state == WATCH_PARTIAL ? "a kernel from 6.1 to 6.18" : get[row]);
+	if (p->state == WATCH_ON)
+		p->get[0] = '\0';
+	else if (!p->get[0]) /* who looked knows better */
+		(void)snprintf(p->get, sizeof(p->get), "%s", get[row]);
 }
 
 void probe_tier(struct watch_probes *p)

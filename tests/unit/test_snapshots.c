@@ -341,7 +341,7 @@ static void test_every_malloc(void **state)
 {
 	struct projection_snapshot s[4];
 	struct pawl_error err;
-	long n = 1;
+	long n = 1, no_list = 0, no_read = 0;
 
 	(void)state;
 	for (bool failed = true; failed; n++) {
@@ -355,15 +355,16 @@ static void test_every_malloc(void **state)
 		err = (struct pawl_error){ .code = PAWL_OK };
 		fail_malloc_after(n);
 		r = projection_snapshots(p, s, 4, &k, &err);
+		no_list += r < 0;
 		if (r == 0)
-			r = projection_snapshot_read(p, &s[0], look, &seen, &err);
+			no_read += (r = projection_snapshot_read(p, &s[0], look, &seen, &err)) < 0;
 		failed = fail_malloc_stop();
 		if (r < 0 && r != PAWL_E_NOMEM) /* never "damaged": that would cost the file */
 			fail_msg("allocation %ld: %s", n, err.msg);
 		if (r == 0)
 			assert_int_equal(seen.n, PART + 3);
 	}
-	assert_true(n > 4); /* how many depends on SQLite's version */
+	assert_true(no_list > 0 && no_read > 0); /* how many of each depends on SQLite's version */
 }
 
 static void test_no_memory_for_a_part(void **state)

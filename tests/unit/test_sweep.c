@@ -180,7 +180,6 @@ static void write_file(const char *folder, const char *name, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* What does not die keeps the others waiting for a second, not for ever. kill_failed counts the rounds: no file here is a cgroup's. */
 /* Those that the kernel ended between the mark and the first list are in no round. */
 static void test_ended_by_the_kernel(void **state)
 {
@@ -202,6 +201,7 @@ static void test_ended_by_the_kernel(void **state)
 	}
 }
 
+/* What does not die keeps the others waiting for a second, not for ever. kill_failed counts the rounds: no file here is a cgroup's. */
 static void test_undying(void **state)
 {
 	struct trees *t = calloc(1, sizeof(*t));
